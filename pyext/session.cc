@@ -286,6 +286,36 @@ class Session {
   void set_patch_stores(bool on) { check_or_raise(debugger().stop_points().set_patch_stores(on)); }
   std::string sync() { return std::string(name_of(replay().sync())); }
 
+  void set_checkpoints(std::optional<bool> on, std::optional<uint64_t> budget) {
+    History& history = debugger().history();
+    if (on) history.set_on(*on);
+    if (budget) history.set_budget(*budget);
+  }
+  void checkpoint() {
+    check_or_raise(unlocked([&](Debugger& d) { return d.history().keep_now(); }));
+  }
+  py::dict checkpoints() {
+    const History& history = debugger().history();
+    const Schedule& order = replay().schedule();
+    py::list kept;
+    for (const History::Entry& entry : history.entries()) {
+      const uint64_t events = entry.checkpoint->events();
+      const Mark last = order.at_position(events == 0 ? 0 : std::min(events, order.event_count()) - 1);
+      kept.append(py::make_tuple(events, order.seconds_of(last.node, last.event), entry.checkpoint->twins().size(),
+                                 entry.bytes));
+    }
+    py::dict all;
+    all["on"] = history.is_on();
+    all["budget"] = history.budget();
+    all["refusal"] = history.refusal();
+    all["kept"] = kept;
+    return all;
+  }
+  bool approach(uint32_t node, uint64_t event) {
+    const Mark target{known_node(node), {event}, 0};
+    return value_or_raise(unlocked([&](Debugger& d) { return d.approach(target); }));
+  }
+
   std::vector<PyMessage> messages(std::optional<uint32_t> node, size_t limit) {
     return messages_.last(replay(), node ? std::optional(known_node(*node)) : std::nullopt, limit);
   }
@@ -696,6 +726,10 @@ void bind_session(py::module_& module) {
       .def("release_processor", &Session::release_processor)
       .def("interrupt", &Session::interrupt)
       .def("restart", &Session::restart, py::arg("sync") = py::none())
+      .def("approach", &Session::approach)
+      .def("set_checkpoints", &Session::set_checkpoints, py::arg("on") = py::none(), py::arg("budget") = py::none())
+      .def("checkpoint", &Session::checkpoint)
+      .def("checkpoints", &Session::checkpoints)
       .def("close", &Session::close)
       .def("fds", &Session::fds)
       .def("pump", &Session::pump, py::arg("timeout") = 0.0)

@@ -26,6 +26,7 @@ class Alterations {
     focus_.note_change(node);
   }
   bool contains(NodeId node) const { return since_.contains(node); }
+  bool any() const { return !since_.empty(); }
   // The node's logical time at its first alteration; none if it is not altered.
   std::optional<LogicalTime> since(NodeId node) const {
     auto it = since_.find(node);

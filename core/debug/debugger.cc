@@ -19,7 +19,8 @@ Debugger::Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions optio
       alterations_(*session_, focus_, gdbs_),
       expressions_(*session_, focus_, gdbs_, alterations_),
       stop_points_(*session_, focus_, gdbs_, expressions_, options.patch_stores),
-      runner_(*session_, focus_, gdbs_, expressions_.calls(), stop_points_) {
+      history_(*session_),
+      runner_(*session_, focus_, gdbs_, expressions_.calls(), stop_points_, history_) {
   // Two calls go from a lower part to a higher one, each through an interface: requests of gdbs, and changes of memory.
   gdbs_.set_owner(runner_);
   expressions_.set_observer(stop_points_);
@@ -28,6 +29,7 @@ Debugger::Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions optio
   session_->on_call_output = [this](NodeId node, std::string_view text) {
     output_.push_back(fmt::format("node {}: the called function wrote: {}", node, text));
   };
+  history_.may_keep = [this] { return !alterations_.any(); };
 }
 
 Debugger::~Debugger() { gdbs_.close(); }
@@ -41,6 +43,7 @@ void Debugger::node_started(ReplayNode& node) {
 
 Result<void> Debugger::serve(int timeout_ms) {
   auto served = gdbs_.pump_with_users(timeout_ms);
+  history_.rest();
   session_->leave_processor();  // a gdb of the user may have run the group, which binds this thread to a processor
   return served;
 }
@@ -50,14 +53,43 @@ void Debugger::interrupt() {
   session_->interrupt();
 }
 
-Result<void> Debugger::restart() {
-  gdbs_.before_restart();
+// Forgets what was learned about the state of the nodes in the run so far.
+void Debugger::forget_run() {
   expressions_.restart();
   stop_points_.restart();
   runner_.restart();
   alterations_.clear();
   focus_.restart();
+}
+
+Result<void> Debugger::restart() {
+  for (NodeId id : session_->nodes())
+    if (session_->find(id)->info().parent) gdbs_.node_gone(id);
+  forget_run();
+  history_.clear();
   return session_->restart();
+}
+
+Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) {
+  forget_run();
+  FRIDAY_TRY_VOID(session_->restore(checkpoint));
+  for (NodeId id : session_->nodes())
+    if (!session_->find(id)->has_process()) gdbs_.node_gone(id);
+  history_.note_return();
+  return {};
+}
+
+Result<bool> Debugger::approach(const Mark& target) {
+  FRIDAY_TRY(node, session_->node(target.node));
+  const bool past = node->events_done() > target.event.value;
+  const GroupCheckpoint* nearest = history_.before(session_->schedule().position_of(target.node, target.event));
+  if (nearest && (past || (!alterations_.any() && nearest->events() > session_->events_done()))) {
+    if (go_back(*nearest)) return true;
+    FRIDAY_TRY_VOID(restart());  // the group is at no defined place
+    return true;
+  }
+  if (past) FRIDAY_TRY_VOID(restart());
+  return past;
 }
 
 Result<void> Debugger::restart(SyncMode sync) {

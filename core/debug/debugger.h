@@ -5,6 +5,7 @@
 //   stop_points()   breakpoints and watchpoints on all nodes           core/debug/group_stop_points.h
 //   expressions()   read, write and call by expression                 core/debug/expressions.h
 //   gdbs()          a gdb for each node, and the reactor               core/debug/gdb_pool.h
+//   history()       checkpoints of the group, for going back           core/history/history.h
 //
 // Each part uses only those below it. Focus (the node and thread that expressions are about) and Alterations (what the
 // user has changed) serve all of them. This class itself does only what concerns several parts: a node starts, or the
@@ -26,6 +27,7 @@
 #include "core/debug/gdb_pool.h"
 #include "core/debug/group_stop_points.h"
 #include "core/debug/runner.h"
+#include "core/history/history.h"
 #include "core/replay/session.h"
 
 namespace friday {
@@ -50,6 +52,7 @@ class Debugger {
   GroupStopPoints& stop_points() { return stop_points_; }
   Runner& runner() { return runner_; }
   GdbPool& gdbs() { return gdbs_; }
+  History& history() { return history_; }
 
   // Serves all gdbs, including those of the user, which may run the group. Call while a prompt waits. Returns after
   // something was served, and at the latest after `timeout_ms`; -1 waits without limit.
@@ -60,6 +63,10 @@ class Debugger {
   // Rebuilds all nodes from their start images. gdbs and stop points are kept. `sync` changes the order.
   Result<void> restart();
   Result<void> restart(SyncMode sync);
+  // Brings the group to the last checkpoint before the target; if it is past the target and there is no checkpoint, to
+  // the start. Nothing is altered any more then. Leaves it where it is if that is as near. Returns whether it has
+  // moved.
+  Result<bool> approach(const Mark& target);
   // Removes a stop point of any kind. Fails with not_found if there is none with this id.
   Result<void> remove_stop_point(uint32_t id);
   // Messages for the user that are not answers, each returned once.
@@ -68,6 +75,8 @@ class Debugger {
  private:
   Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions options);
   void node_started(ReplayNode& node);
+  void forget_run();
+  Result<void> go_back(const GroupCheckpoint& checkpoint);
 
   std::unique_ptr<ReplaySession> session_;
   Focus focus_;
@@ -75,6 +84,7 @@ class Debugger {
   Alterations alterations_;
   Expressions expressions_;
   GroupStopPoints stop_points_;
+  History history_;
   Runner runner_;
   std::vector<std::string> output_;  // what called functions have written, for take_notices()
 };

@@ -56,14 +56,17 @@ bool EventStops::covers(uint32_t id, NodeId node) const {
 
 // ---- Before a run
 
-// The first event at or after the time at which a timer is due first.
+// The first event at or after the time at which a timer is due first. A timer is due at multiples of its period since
+// the recording's start, wherever the group was when it was set or has come back to.
 std::optional<Mark> EventStops::next_timer() {
   int64_t due = INT64_MAX;
   const Schedule& order = session_.schedule();
   for (auto& [id, timer] : timers_) {
     if (!is_enabled(id)) continue;
-    if (!timer.next)
-      timer.next = order.time_of(order.turns().front().node, {order.turns().front().first}).l + timer.period;
+    if (!timer.next) {
+      const int64_t start = order.time_of(order.turns().front().node, {order.turns().front().first}).l;
+      timer.next = start + timer.period * (std::max<int64_t>(focus_.group_time().l - start, 0) / timer.period + 1);
+    }
     due = std::min(due, timer.next);
   }
   if (due == INT64_MAX) return std::nullopt;

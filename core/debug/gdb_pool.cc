@@ -208,13 +208,10 @@ void GdbPool::node_started(ReplayNode& started) {
   start_in_background(started);
 }
 
-void GdbPool::before_restart() {
-  for (NodeId id : session_.nodes()) {
-    if (!session_.find(id)->info().parent) continue;
-    gdbs_.remove(id);
-    nodes_[id].own.reset();
-    nodes_[id].users.reset();
-  }
+void GdbPool::node_gone(NodeId id) {
+  gdbs_.remove(id);
+  nodes_[id].own.reset();
+  nodes_[id].users.reset();
 }
 
 void GdbPool::group_moved(NodeId here, ThreadId thread, const Client* mover) {

@@ -83,9 +83,9 @@ class GdbPool final : public Pump {
   // ---- what gdbs must be told
   // Call when the process of a node was built. The node's link and endpoint then serve the new process.
   void node_started(ReplayNode& node);
-  // Call before the group is rebuilt. gdbs are kept, because names and addresses are the same in the new processes,
-  // except those of forked nodes, which do not exist until they are forked again.
-  void before_restart();
+  // Call when the group has gone back to a time at which the node has no process. gdbs of other nodes are kept, because
+  // names and addresses are the same in the new processes.
+  void node_gone(NodeId node);
   // Call when the group has run. gdb selects `thread` in the node `here`, and in other nodes the thread that holds the
   // token. `mover` is the client whose gdb requested the run; if it is one of Friday's own, it learns of the stop by
   // itself.

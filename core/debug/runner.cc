@@ -1,13 +1,10 @@
 #include "core/debug/runner.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 
+#include "core/base/alarm.h"
 #include "core/base/log.h"
 #include "core/trace/calls.h"
 
@@ -55,35 +52,8 @@ DebugStop Runner::judge_end(Stop stop) {
   return out;
 }
 
-namespace {
-
-// Makes a blocked waitpid return with EINTR after a time, and every 20 ms after that, by SIGURG, whose handler does
-// nothing. The repetition is needed because a signal that arrives just before waitpid has no effect.
-class Alarm {
- public:
-  explicit Alarm(double seconds) {
-    sigevent event{};
-    event.sigev_notify = SIGEV_THREAD_ID;
-    event.sigev_signo = SIGURG;
-    event._sigev_un._tid = static_cast<pid_t>(syscall(SYS_gettid));
-    if (timer_create(CLOCK_MONOTONIC, &event, &timer_) != 0) return;
-    const long ns = static_cast<long>(seconds * 1e9);
-    itimerspec when{{0, 20000000}, {ns / 1000000000, std::max(1l, ns % 1000000000)}};
-    timer_settime(timer_, 0, &when, nullptr);
-    armed_ = true;
-  }
-  ~Alarm() {
-    if (armed_) timer_delete(timer_);
-  }
-
- private:
-  timer_t timer_{};
-  bool armed_ = false;
-};
-
-}  // namespace
-
 Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
+  history_.begin_run();
   std::optional<Alarm> alarm;
   struct Deadline {  // resets the deadline after the run
     std::optional<std::chrono::steady_clock::time_point>& moment;
@@ -91,7 +61,8 @@ Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
   } deadline{session_.deadline};
   session_.deadline.reset();
   if (timeout) {
-    alarm.emplace(*timeout);
+    alarm.emplace();
+    alarm->set(std::chrono::nanoseconds(static_cast<int64_t>(*timeout * 1e9)));
     session_.deadline =
         std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(*timeout * 1e9));
   }

@@ -18,13 +18,15 @@
 #include "core/debug/debug_stop.h"
 #include "core/debug/event_stops.h"
 #include "core/debug/group_stop_points.h"
+#include "core/history/history.h"
 
 namespace friday {
 
 class Runner final : public ClientOwner {
  public:
-  Runner(ReplaySession& session, Focus& focus, GdbPool& gdbs, Calls& calls, GroupStopPoints& stop_points)
-      : session_(session), focus_(focus), gdbs_(gdbs), calls_(calls), stop_points_(stop_points) {}
+  Runner(ReplaySession& session, Focus& focus, GdbPool& gdbs, Calls& calls, GroupStopPoints& stop_points,
+         History& history)
+      : session_(session), focus_(focus), gdbs_(gdbs), calls_(calls), stop_points_(stop_points), history_(history) {}
 
   // Runs to the next stop that the user must hear of. If `timeout` is given, in seconds, stops after that time with the
   // kind `pause`.
@@ -70,6 +72,7 @@ class Runner final : public ClientOwner {
   GdbPool& gdbs_;
   Calls& calls_;
   GroupStopPoints& stop_points_;
+  History& history_;
 
   EventStops events_{session_, focus_, stop_points_};
   // Stops in runs that gdbs requested and that the user must still hear of:

@@ -219,6 +219,16 @@ class Backend(Protocol):
     def set_patch_stores(self, on: bool) -> None: ...
     def restart(self, sync: str | None = None) -> None:
         """Goes back to the start of the recording, optionally with another order. Stop points stay, altered marks are cleared."""
+    def approach(self, node: int, event: int) -> bool:
+        """Brings the group to the last checkpoint before the node's event; to the start, if the event is past and there is no
+        checkpoint. Leaves it if it is as near. True if it has moved: then altered marks are cleared."""
+    def set_checkpoints(self, on: bool | None = None, budget: int | None = None) -> None:
+        """Whether runs make checkpoints, and how much memory they may take, in bytes."""
+    def checkpoint(self) -> None:
+        """Makes a checkpoint where the group stands. Raises Unsupported where that is not possible."""
+    def checkpoints(self) -> "dict[str, Any]":
+        """`on` and `budget` as set; `refusal`: why none are made, or empty; `kept`: of each its events, its logical time, its
+        processes and the bytes that only it holds (an estimate)."""
     def gdb_start(self, when: str | None = None) -> str:
         """Sets and returns when a node gets its gdb: "background" (at once) or "lazy" (when first asked what needs one)."""
     def gdb_count(self) -> int:

@@ -12,6 +12,7 @@ from .commands import Command, Verb, forward, nearest, nodes_of
 from .costs import info_costs
 from .errors import Error, UsageError
 from .handlers import Handler
+from .history import info_checkpoints
 from .recordings import Recording
 from .signals import info_signals
 from .table import OWNED, REFUSED, refusal, resolve
@@ -240,10 +241,11 @@ TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = { 
     "signals": (2, info_signals),
     "costs": (2, info_costs),
     "steps": (3, _steps),
+    "checkpoints": (1, info_checkpoints),
 }
 
 
-REFUSED_TOPICS = ("program", "inferiors", "checkpoints", "display", "record")
+REFUSED_TOPICS = ("program", "inferiors", "display", "record")
 
 
 # Those topics of gdb's `info` that are of use here.

@@ -13,6 +13,7 @@ from .containers import Items, Map
 from .differences import differences
 from .errors import Error, NoSymbol, UsageError
 from .handlers import compile_script, register_source
+from .history import set_checkpoints
 from .info import regular
 from .progress import ProgressLine
 from .signals import crash_lines, described
@@ -38,7 +39,7 @@ _PLACES = 8  # the most places of a changed struct or array that are shown
 SCOPES = ("node", "group")
 SYNCS = ("clock", "causal", "free")
 PLACES = ("event", "message", "output", "end")  # words that `goto` knows
-SETTINGS = ("scope", "sync", "gdb", "patch-stores", "pager")  # the settings that are Friday's own
+SETTINGS = ("scope", "sync", "gdb", "patch-stores", "checkpoints", "pager")  # the settings that are Friday's own
 
 
 def frame_of(session: "Session", node: int) -> tuple[str, str]:
@@ -387,7 +388,7 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
     else:
         usage = "usage: goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | end"
         raise UsageError(usage + nearest(words[0], PLACES) if words else usage)
-    if session.backend.event(int(node)) >= event:
+    if session.backend.event(int(node)) >= event and not session.backend.checkpoints()["kept"]:
         out("going back: the recording is replayed from its start")
     with _watched(session, out):
         stop = session.goto(event, node=node)
@@ -479,6 +480,9 @@ def _set(session: "Session", command: Command, filename: str | None, out: Output
             raise UsageError("usage: set pager on|off")
         out.paging = out.paging if not value.strip() else value.strip() == "on"
         out(f"pager is {'on' if out.paging else 'off'}")
+        return
+    if what == "checkpoints" and command.nodes is None:
+        set_checkpoints(session, value.strip(), out)
         return
     if what == "patch-stores":
         _set_patch_stores(session, command, value.strip(), out)

@@ -109,6 +109,8 @@ class Session:
         self.namespace.update(hidden_names(self))
         self._preset = frozenset(self.namespace)
         self._refresh_ended()
+        if console:
+            self.backend.set_checkpoints(True)
 
     def __repr__(self) -> str:
         return f"<session of {len(self.nodes)} nodes at {self.logical_time}, {len(self.points)} stop points>"
@@ -436,17 +438,17 @@ class Session:
         return until.run(self.run), until
 
     def goto(self, event: int, *, node: Any = None) -> Stop:
-        """Runs the group until a node stands before the given event, after a `restart` if that event is already past. Stop points on
-        the way neither stop the group nor run their handlers. The stop's kind is "reached", or tells what stopped the group before. Raises
-        UsageError, Divergence, ComponentDied."""
+        """Runs the group until a node stands before the given event, from the nearest checkpoint before that event or, if it is past
+        and there is none, from the start. Stop points on the way neither stop the group nor run their handlers. The stop's kind is
+        "reached", or tells what stopped the group before. Raises UsageError, Divergence, ComponentDied."""
         if self._running:
             raise UsageError("the group is running: a handler cannot move it")
         where = self.id_of(node)
         count = self.backend.event_count(where)
         if not 0 <= event < count:
             raise UsageError(f"node {where} ({self.nodes[where].name}) has no event {event}" + (f": the last is {count - 1}" if count else ""))
-        if self.backend.event(where) >= event:
-            self.restart()
+        if self.backend.approach(where, event):
+            self._has_gone_back()
         stop = self._pass_to(lambda timeout: self.backend.run_to(where, event, timeout))
         if stop.kind == "reached":
             self.here = stop.node
@@ -659,10 +661,26 @@ class Session:
         if self._running:
             raise UsageError("the group is running and a handler cannot restart it: call friday.stop() in the handler, and restart() after run() has returned")
         self.backend.restart(sync)
+        self._has_gone_back()
+
+    def _has_gone_back(self) -> None:
         self.last_stop, self._standing, self.finished = None, None, False
         self.restarts += 1
         self.moves += 1
         self._refresh_ended()
+
+    def set_checkpoints(self, on: bool | None = None, *, budget: int | None = None) -> None:
+        """Whether runs make checkpoints, from which `goto` reaches an earlier place without replaying from the start; the console
+        does, scripts do not unless asked. They cost about a twentieth of a run's time. budget: the memory that all together may
+        take, in bytes; by default a quarter of what is available. Needs the order "clock"."""
+        self.backend.set_checkpoints(on, budget)
+
+    def checkpoint(self) -> None:
+        """Makes a checkpoint where the group stands, to which `goto` comes back at once. Raises Unsupported where that is not possible:
+        in another order than "clock", or if a node is altered; UsageError in a handler."""
+        if self._running:
+            raise UsageError("the group is running: a handler makes no checkpoint")
+        self.backend.checkpoint()
 
     def close(self) -> None:
         """Ends the processes of the replay. `with Session(...) as session:` does this at the end of the block."""

@@ -73,12 +73,12 @@ OWNED: dict[str, Owned] = {
                   "first event at or after a logical time or a time on the node's wall clock; before event N of a node; "
                   "before the receipt of message N (see `info messages`); before the next write of a node to its standard output or error in which a "
                   "regular expression is found; or to the end. An earlier place is reached "
-                  "by replaying from the start. Stop points on the way neither stop the group nor run their handlers.",
+                  "from the nearest checkpoint. Stop points on the way neither stop the group nor run their handlers.",
                   "goto 5.212", nodes=True),
-    "set": Owned(3, "set scope node|group, set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set pager on|off", "Settings of the replay. scope: whether a command of gdb without a node list goes to the selected node (node) or to all nodes (group). sync: restarts the replay in "
+    "set": Owned(3, "set scope node|group, set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set checkpoints on|off|SIZE, set pager on|off", "Settings of the replay. scope: whether a command of gdb without a node list goes to the selected node (node) or to all nodes (group). sync: restarts the replay in "
                  "another order: clock (all nodes in the order of logical time), causal (only causes before effects), or free (no order). gdb: starts each node's gdb at "
                  "once (background), or when it is first needed (lazy). patch-stores: whether a store that often writes to a watched page, but not to the watched bytes, is replaced by "
-                 "code that checks its address first (on by default). pager: whether answers longer than the terminal go through $PAGER. All other settings are those of gdb, and go to each node's gdb.", "set sync causal", nodes=True),
+                 "code that checks its address first (on by default). checkpoints: whether runs make checkpoints, from which goto reaches an earlier place, or how much memory these may take (2G). pager: whether answers longer than the terminal go through $PAGER. All other settings are those of gdb, and go to each node's gdb.", "set sync causal", nodes=True),
     "handle": Owned(2, "handle SIGNAL... stop|nostop|print|noprint...", "Says what the group does when a node dies of a signal, and when it enters its handler of one: "
                     "stop there, say it, or nothing. At the start it stops when a node dies of a signal by which a program fails (SIGSEGV, SIGABRT, ...), says every "
                     "other end, and is silent about handlers. `all` are all signals. Signals come from the recording: they cannot be held back.",
@@ -89,7 +89,7 @@ OWNED: dict[str, Owned] = {
     "map": Owned(3, "map NAME EXPR", "Names nodes by an identifier of the program: NAME[key] is the node on which the "
                  "Python expression has the value key. The expression may also be a dictionary from nodes to identifiers.",
                  "map chord @(srv.node.id)"),
-    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|signals|costs|steps|...", "Shows what Friday knows about the group. "
+    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|signals|costs|steps|checkpoints|...", "Shows what Friday knows about the group. "
                   "messages: the last messages that were sent or received, with their numbers for `goto message`; output: what was last written to standard output and error, with /REGEX/ only where it is found; endpoints: the socket of each node, to which a gdb of your own can connect; costs: which expressions were evaluated by a plan and which by gdb, and how long it took; steps: what the events of the group file did to nodes, and when. Other topics (threads, locals, "
                   "registers, ...) go to gdb.", "info messages redis-1 5", nodes=True),
     "py": Owned(2, "[NODES] py STATEMENT", "Executes Python in the session's namespace, whose names persist; @NODE(EXPR) reads "
@@ -149,15 +149,15 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "queue-signal": (2, _RUNS, "nothing: signals come from the recording"),
     "return": (3, "the node would diverge from the recording at once", "finish"),
     "record": (3, "the group is replayed from a recording already", "goto or restart to go back"),
-    "checkpoint": (2, "it would fork one node of a group", "restart"),
+    "checkpoint": (2, "runs make checkpoints of the whole group by themselves", "info checkpoints"),
     "fork": (4, "it would fork one node of a group", "restart"),
-    "reverse-continue": (9, "this build runs forward only", "goto, which replays from the start"),
-    "rc": (2, "this build runs forward only", "goto, which replays from the start"),
-    "reverse-step": (9, "this build runs forward only", "goto, which replays from the start"),
-    "reverse-next": (9, "this build runs forward only", "goto, which replays from the start"),
-    "reverse-stepi": (13, "this build runs forward only", "goto, which replays from the start"),
-    "reverse-nexti": (13, "this build runs forward only", "goto, which replays from the start"),
-    "reverse-finish": (9, "this build runs forward only", "goto, which replays from the start"),
+    "reverse-continue": (9, "this build runs forward only", "goto, which starts from a checkpoint"),
+    "rc": (2, "this build runs forward only", "goto, which starts from a checkpoint"),
+    "reverse-step": (9, "this build runs forward only", "goto, which starts from a checkpoint"),
+    "reverse-next": (9, "this build runs forward only", "goto, which starts from a checkpoint"),
+    "reverse-stepi": (13, "this build runs forward only", "goto, which starts from a checkpoint"),
+    "reverse-nexti": (13, "this build runs forward only", "goto, which starts from a checkpoint"),
+    "reverse-finish": (9, "this build runs forward only", "goto, which starts from a checkpoint"),
     "shell": (3, _OUTSIDE, "another terminal"),
     "!": (1, _OUTSIDE, "another terminal"),
     "make": (3, _OUTSIDE, "another terminal"),

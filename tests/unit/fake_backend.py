@@ -120,6 +120,7 @@ class FakeBackend:
         self.pause = False
         self.order = "clock"
         self.patching = True
+        self.kept = {"on": False, "budget": 1 << 30, "refusal": "", "kept": []}
         self.notices = []
         self.stripped = []  # ids of nodes without debug information
         self.sent = []  # Message
@@ -447,6 +448,21 @@ class FakeBackend:
 
     def set_patch_stores(self, on):
         self.patching = on
+
+    def approach(self, node, event):
+        past = self.event(node) >= event
+        if past:
+            self.restart()
+        return past
+
+    def set_checkpoints(self, on=None, budget=None):
+        self.kept.update({key: value for key, value in (("on", on), ("budget", budget)) if value is not None})
+
+    def checkpoint(self):
+        self.kept["kept"].append((self.done, self.clock, len(self.state), 0))
+
+    def checkpoints(self):
+        return self.kept
 
     def restart(self, sync=None):
         self.order = sync or self.order

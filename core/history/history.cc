@@ -1,0 +1,193 @@
+#include "core/history/history.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "core/base/counted.h"
+#include "core/base/files.h"
+#include "core/base/log.h"
+
+namespace friday {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kShortest = 20ms;  // between two checkpoints
+constexpr auto kAgain = 2ms;      // after a place where none can be made
+constexpr int kShare = 20;        // a run is so many times as long as a checkpoint before the next one
+constexpr size_t kMostTwins = 2000;
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kProcess = 64 << 10;  // what the kernel keeps for a process, page tables apart
+
+uint64_t available_memory() {
+  const auto text = read_file("/proc/meminfo");
+  constexpr std::string_view kKey = "MemAvailable:";
+  const size_t at = text ? text->find(kKey) : std::string::npos;
+  return at == std::string::npos ? 1ull << 30 : strtoull(text->c_str() + at + kKey.size(), nullptr, 10) << 10;
+}
+
+// How many pages a process has got from the kernel so far: the field minflt of /proc/PID/stat, proc(5).
+uint64_t minor_faults(pid_t process) {
+  constexpr int kField = 10 - 3;  // the state, field 3, follows the name
+  const auto text = read_file(fmt::format("/proc/{}/stat", process));
+  const size_t name = text ? text->rfind(") ") : std::string::npos;
+  if (name == std::string::npos) return 0;
+  const char* at = text->c_str() + name + 2;
+  for (int field = 0; at && field < kField; field++) at = strchr(at, ' ') ? strchr(at, ' ') + 1 : nullptr;
+  return at ? strtoull(at, nullptr, 10) : 0;
+}
+
+}  // namespace
+
+History::History(ReplaySession& session, uint64_t budget)
+    : session_(session), budget_(budget ? budget : available_memory() / 4) {
+  session_.on_pause = [this] { pause(); };
+}
+
+History::~History() {
+  session_.on_pause = {};
+  session_.pause_at.reset();
+}
+
+void History::set_on(bool on) {
+  on_ = on;
+  refusal_.clear();
+  if (on) pause_in({});
+  else {
+    session_.pause_at.reset();
+    rest();
+  }
+}
+
+void History::set_budget(uint64_t bytes) {
+  budget_ = bytes;
+  thin();
+}
+
+void History::pause_in(Clock::duration time) {
+  session_.pause_at = Clock::now() + time;
+  if (!resting_) alarm_.set(time);
+}
+
+void History::begin_run() {
+  if (!resting_ || !session_.pause_at) return;
+  resting_ = false;
+  alarm_.set(*session_.pause_at - Clock::now());
+}
+
+void History::rest() {
+  if (!std::exchange(resting_, true)) alarm_.clear();
+}
+
+uint64_t History::bytes() const {
+  uint64_t all = 0;
+  for (const Entry& entry : entries_) all += entry.bytes;
+  return all;
+}
+
+uint64_t History::faults() const {
+  uint64_t all = 0;
+  for (NodeId id : session_.nodes())
+    if (ReplayNode* node = session_.find(id); node->state() == NodeState::live)
+      all += minor_faults(node->process().pid());
+  return all;
+}
+
+const GroupCheckpoint* History::before(uint64_t position) const {
+  const auto behind = std::ranges::lower_bound(entries_, position, {}, &History::events_of);
+  return behind == entries_.begin() ? nullptr : std::prev(behind)->checkpoint.get();
+}
+
+void History::note_return() {
+  faults_then_ = faults();
+  events_then_ = session_.events_done();
+  last_ = nullptr;
+  if (on_) pause_in(between_);
+}
+
+void History::clear() {
+  entries_.clear();
+  last_ = nullptr;
+  if (on_) pause_in({});
+}
+
+// Whether the group has been here before: then there is a checkpoint between the place where it set out and this one.
+bool History::is_covered(uint64_t events) const {
+  const GroupCheckpoint* known = before(events + 1);
+  return known && known->events() > events_then_;
+}
+
+// Makes a checkpoint, unless there is one of this place.
+Result<void> History::make() {
+  const uint64_t events = session_.events_done();
+  FRIDAY_TRY(made, session_.checkpoint());
+  const uint64_t now = faults();
+  if (last_)
+    for (Entry& entry : entries_)
+      if (entry.checkpoint.get() == last_) entry.bytes += (now - std::min(now, faults_then_)) * kPage;
+  last_ = made.get();
+  const uint64_t least = made->twins().size() * kProcess + made->shared_bytes();
+  const auto behind = std::ranges::upper_bound(entries_, events, {}, &History::events_of);
+  entries_.insert(behind, {std::move(made), least});
+  faults_then_ = now;
+  events_then_ = events;
+  thin();
+  return {};
+}
+
+Result<void> History::keep_now() {
+  if (session_.sync() != SyncMode::clock)
+    return fail(ErrorCode::unsupported, "checkpoints need the order clock, in which all nodes stand at one time");
+  if (may_keep && !may_keep())
+    return fail(ErrorCode::unsupported, "a node is altered, so this is no place of the recording to come back to");
+  return make();
+}
+
+void History::pause() {
+  session_.pause_at.reset();
+  if (!on_ || !refusal_.empty()) return;
+  const uint64_t events = session_.events_done();
+  if ((may_keep && !may_keep()) || is_covered(events)) {
+    events_then_ = events;
+    return pause_in(std::max<Clock::duration>(between_, kShortest));
+  }
+  const auto start = Clock::now();
+  if (auto made = make(); !made) {
+    if (made.error().code == ErrorCode::unsupported && !entries_.empty()) return pause_in(kAgain);
+    refusal_ = made.error().message;
+    return;
+  }
+  const auto cost = Clock::now() - start;
+  FRIDAY_LOG(replay, info, "checkpoint after {}, {:.1f} ms; {} in all, {} MiB", counted(events, "event"),
+             std::chrono::duration<double, std::milli>(cost).count(), entries_.size(), bytes() >> 20);
+  between_ = std::max<Clock::duration>(cost * kShare, kShortest);
+  pause_in(between_);
+}
+
+// Drops checkpoints until all limits are kept: each time the one that is missed least, whose neighbours are closest
+// together for their distance from where the group stands.
+void History::thin() {
+  auto twins = [this] {
+    size_t all = 0;
+    for (const Entry& entry : entries_) all += entry.checkpoint->twins().size();
+    return all;
+  };
+  while (entries_.size() > 2 && (twins() > kMostTwins || bytes() > budget_)) {
+    auto at = [this](size_t i) { return static_cast<double>(entries_[i].checkpoint->events()); };
+    const double here = static_cast<double>(events_then_);
+    size_t least = 1;
+    double gap = HUGE_VAL;
+    for (size_t i = 1; i + 1 < entries_.size(); i++) {
+      const double missed = (at(i + 1) - at(i - 1)) / (std::abs(here - at(i)) + 1);
+      if (missed < gap) gap = missed, least = i;
+    }
+    if (entries_[least].checkpoint.get() == last_) last_ = nullptr;
+    entries_[least - 1].bytes += entries_[least].bytes / 2;  // pages that both held are now this one's alone
+    entries_.erase(entries_.begin() + static_cast<long>(least));
+  }
+}
+
+}  // namespace friday
