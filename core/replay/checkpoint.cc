@@ -96,10 +96,14 @@ Result<void> ReplaySession::check_can_be_kept(ReplayNode& node) {
 }
 
 Result<void> ReplaySession::keep_threads(ReplayNode& node, GroupCheckpoint::Node& kept) {
+  if (!node.refresh_control()) return std::unexpected(process_gone(node.id()));
   for (auto& [tid, thread] : node.threads_by_tid()) {
     GroupCheckpoint::Thread one{static_cast<const ThreadSnapshot&>(thread)};
     if (!is_alive(node.process(), thread.number) || !TracedProcess::registers(tid, one.registers)) continue;
     TracedProcess::end_interrupted_call(one.registers);
+    // It waits before an event, because somebody has asked for that, and nobody has heard of it yet. Whoever comes back
+    // asks anew: the shim looks again when the thread goes on.
+    if (one.held && node.control().trap_reason == shim::kTrapStopEvent) one.held.reset();
     if (ptrace(PTRACE_GETSIGMASK, tid, sizeof one.blocked, &one.blocked) != 0)
       return fail_errno(errno, fmt::format("the signal mask of a thread of node {}", node.id()));
     FRIDAY_TRY(extended, node.extended_state(ThreadId{thread.number}));

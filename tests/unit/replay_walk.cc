@@ -68,8 +68,9 @@ class Walker {
       const Stop stop = value(session_->run(), "run");
       if (stop.kind == Stop::Kind::event && session_->mark(stop.node) == target) break;
       if (stop.kind != Stop::Kind::interrupt && stop.kind != Stop::Kind::signal)
-        give_up(fmt::format("a stop of the kind {} of node {} before its event {} on the way to {}: {} {}", name_of(stop.kind), stop.node, session_->mark(stop.node).event.value,
-                            position, stop.message, stop.divergence ? describe(*stop.divergence) : ""));
+        give_up(fmt::format("a stop of the kind {} of node {} before its event {} on the way to {}: {} {}",
+                            name_of(stop.kind), stop.node, session_->mark(stop.node).event.value, position,
+                            stop.message, stop.divergence ? describe(*stop.divergence) : ""));
       if (stop.kind == Stop::Kind::interrupt) keep();
     }
     wanted_.reset();
