@@ -15,6 +15,7 @@
 #include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/memory_map.h"
+#include "core/shim/thread_name.h"
 
 namespace friday {
 
@@ -234,10 +235,13 @@ std::vector<ThreadInfo> ReplayNode::threads() {
     auto a = area(n);
     if (!a || !a->alive) continue;
     ThreadInfo info{{n}, a->tid, "", a->frame != nullptr};
-    if (auto comm = read_file(fmt::format("/proc/{}/task/{}/comm", process_->pid(), a->kernel_tid))) {
+    shim::ThreadName own{};
+    if (process_->read(area_address(n) + shim::kThreadNameOffset, &own, sizeof own) && own.text[0])
+      info.name.assign(own.text, strnlen(own.text, sizeof own.text));
+    else if (auto comm = read_file(fmt::format("/proc/{}/task/{}/comm", process_->pid(), a->kernel_tid))) {
       info.name = *comm;
-      while (!info.name.empty() && info.name.back() == '\n') info.name.pop_back();
     }
+    while (!info.name.empty() && info.name.back() == '\n') info.name.pop_back();
     // A thread that has set no name inherited that of the process, which is friday-stub's. Show the program's instead.
     if (info.name == "friday-stub") info.name = info_.program.substr(info_.program.rfind('/') + 1).substr(0, 15);
     if (n == first.value) list.insert(list.begin(), std::move(info));

@@ -75,6 +75,7 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     return thread_refused(frame, area, entry, -EAGAIN);
   }
   child->signal_mask = area->signal_mask;
+  if (event) replay_thread_started(area, child);
   child->altstack[1] = SS_DISABLE;
   child->clear_tid = !plain && c.flags & CLONE_CHILD_CLEARTID ? c.child_tid : 0;
   CallFrame* start = (CallFrame*)(child->stack_top - sizeof(CallFrame) - 8);

@@ -1,7 +1,6 @@
 // Replays the events of the trace: decides which thread may run, waits at the gates for other nodes, compares what the
 // program does with what it did, and writes the recorded outputs to its memory.
 #include <linux/futex.h>
-#include <linux/prctl.h>
 
 #include "core/shim/calls.h"
 #include "core/shim/memory.h"
@@ -273,8 +272,7 @@ long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
     shared_replay_changes(event, frame);
     if ((call == sys::personality || call == sys::setrlimit || call == sys::prlimit64) && !failed(result))
       replay_setting(frame, area);
-    if (call == sys::prctl && !failed(result) && arguments_of(frame)[0] == PR_SET_NAME)
-      native(sys::prctl, PR_SET_NAME, arguments_of(frame)[1]);  // debuggers show it
+    replay_thread_name(area, call, arguments_of(frame), result);
     replay_consume(event);
     const bool signal = replay_signal_follows(area);
     if (restart) {

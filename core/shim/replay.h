@@ -46,4 +46,10 @@ void trap(TrapReason reason, int detail);  // stops at Control::trap_instruction
 void diverge(format::EventRecord* expected, uint32_t kind, uint32_t which, uint64_t want, uint64_t got,
              CallFrame* frame, ThreadArea* area, uint32_t type);
 
+// ---- thread_names.cc
+// Keeps the name that a replayed call has given to a thread, if it is a call that names threads.
+void replay_thread_name(ThreadArea* area, uint64_t call, const uint64_t* arguments, long result);
+// Gives a new thread the name of the one that has made it.
+void replay_thread_started(const ThreadArea* maker, ThreadArea* made);
+
 }  // namespace friday::shim

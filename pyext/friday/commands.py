@@ -25,6 +25,7 @@ from .errors import Error, NodeNotStarted, NoNode, UsageError
 from .points import StopPoint
 from .signals import handle
 from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
+from .threads import by_name
 
 if TYPE_CHECKING:
     from .nodes import Node
@@ -190,7 +191,7 @@ def _meant(session: "Session", command: Command, text: str) -> "tuple[Node, ...]
 def forward(session: "Session", command: Command, out: Output) -> None:
     """Gives a command to the gdbs of the nodes that it means, one after the other. A node's error is shown as its answer; if all nodes
     fail with the same error, that error is raised."""
-    text = f"{command.verb} {command.rest}".strip()
+    text = by_name(f"{command.verb} {command.rest}".strip())
     nodes = _meant(session, command, text)
     if command.nodes is None and _OF_A_FRAME.match(text) and all(node.state == "not started" for node in nodes):
         every = all(node.state == "not started" for node in session.nodes)

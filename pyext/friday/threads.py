@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,33 @@ def friday_threads():
     print(json.dumps(found))
 friday_threads()
 '''
+
+
+# Selects the thread of that name, as `thread N` does.
+_SELECT_THREAD = r'''
+import difflib, gdb
+def friday_select_thread(name):
+    threads = sorted(gdb.selected_inferior().threads(), key=lambda thread: thread.num)
+    found = [thread for thread in threads if thread.name == name]
+    if len(found) == 1:
+        gdb.execute("thread %d" % found[0].num)
+    elif found:
+        raise gdb.GdbError("threads %s are called %s: select one by its number" % (", ".join(str(each.num) for each in found), name))
+    else:
+        near = difflib.get_close_matches(name, [each.name or "" for each in threads], 1)
+        raise gdb.GdbError("no thread is called %s%s; `info threads` lists them" % (name, near and "; the nearest is %s" % near[0] or ""))
+friday_select_thread(%s)
+'''
+_BY_NAME = re.compile(r"(?:t|thr|thre|threa|thread)\s+(?!(?:apply|find|name)\b)([^\s\d$.*-]\S*(?: \S+)*)\Z")
+
+
+def by_name(command: str) -> str:
+    """gdb's command for one of the user's: `thread NAME` selects the thread that the program has given this name. gdb has that for numbers only."""
+    found = _BY_NAME.match(command)
+    if not found:
+        return command
+    script = _SELECT_THREAD.replace("(%s)", f"({found[1]!r})")
+    return f"python exec({script!r})"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ ROOMS = {
     "pyext": ("core/base", "core/trace", "core/stop", "core/mi", "core/replay", "core/history", "core/debug"),
 }
 # What the shim shares with those who write and read its traces: formats and the table of calls.
-SHIM_HEADERS = {"shim_abi.h", "trace_format.h", "calls.def", "call_flags.h", "call_numbers.h", "loader.h"}
+SHIM_HEADERS = {"shim_abi.h", "trace_format.h", "calls.def", "call_flags.h", "call_numbers.h", "loader.h", "thread_name.h"}
 READ_SHIM_HEADERS = ("core/trace", "core/record", "core/replay", "console")
 
 
