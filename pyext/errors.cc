@@ -14,7 +14,9 @@ const char* class_of(const Error& error, bool expression) {
   const std::string& m = error.message;
   if (error.code == ErrorCode::call_failed) return "call_failed";
   if (expression) {
-    if (m.starts_with("No symbol") || contains(m, "has no member named") || contains(m, "There is no member named"))
+    if (m.starts_with("No symbol") || contains(m, "has no member named") || contains(m, "There is no member ") ||
+        contains(m, "There is no field named") || contains(m, "has no component named") ||
+        m.starts_with("Couldn't find method "))
       return "no_symbol";
     if (m.starts_with("Function \"") || m.starts_with("No function contains") ||
         m.starts_with("No source file named") || m.starts_with("No line "))

@@ -88,11 +88,13 @@ LIST_NAMES = f"python exec({_LIST_NAMES!r})"
 
 _UNKNOWN = re.compile(r'No symbol "([^"]+)" in (?:current context|specified context)')
 _NO_FUNCTION = re.compile(r'Function "([^"]+)" not defined|no function `([^`]+)`')
-_NO_MEMBER = re.compile(r"here is no member named ([^\s.]+)\.?|has no member named ['`\"]?(\w+)")
+_NO_MEMBER = re.compile(r"here is no (?:member|member or method|field) named ([^\s.]+)\.?|has no (?:member|component) named ['`\"]?(\w+)"
+                        r"|Couldn't find method (?:\S*::)?(\w+)")
 _MAY_COME = re.compile(rf"{_UNKNOWN.pattern}|{_NO_FUNCTION.pattern}|No source file named")
 _LOCAL = re.compile(r"\s*(?:-\w+\s+)*([A-Za-z_][\w:]*)::([A-Za-z_]\w*)\b")
 _KEY = re.compile(r'([\w.>()\[\]:-]*[\w)\]])\s*\[\s*("(?:\\.|[^"\\])*")\s*\]')
 _NO_OPERATOR = re.compile(r"Invalid cast|could not be converted|Could not find operator|Cannot resolve (?:method|function)")
+_CALL = re.compile(r"\w\s*\(")
 _SHOWN = 4  # how many places of a name are shown
 _SHOWN_MEMBERS = 12
 
@@ -150,7 +152,7 @@ class Names:
         if error.message.startswith("No symbol table is loaded"):
             return self._no_information(node, error) if not self.of(node) else error
         if found := _NO_MEMBER.search(error.message):
-            return self._member(node, text, error, found[1] or found[2])
+            return self._member(node, text, error, found[1] or found[2] or found[3])
         if found := _NO_FUNCTION.search(error.message):
             name = found[1] or found[2]
             names = self.of(node)
@@ -188,7 +190,7 @@ class Names:
         if places:
             return OutOfScope(f"`{name}` is not in scope here: it is a variable of {_listed(places)}", node=node, event=error.event,
                               scopes=tuple(place.function for place in places if place.function))
-        return _with_nearest(error, name, names)
+        return _with_nearest(error, name, [*names, *self._members(node, "this", "->")])  # in a method, members go by their bare names
 
     def _no_information(self, node: int, error: NoSymbol) -> NoSymbol:
         """If the program has no debug information, the error with advice on how to add it; otherwise the error as it is."""
@@ -201,21 +203,35 @@ class Names:
                         "`friday pack`", node=error.node, event=error.event)
 
     def _member(self, node: int, text: str, error: NoSymbol, name: str) -> Error:
-        found = re.search(rf"^(.*(?:\.|->)\s*){re.escape(name)}\b", text, re.S)
-        if not found:
-            return error
-        before = found[1]
+        for found in re.finditer(rf"(\.|->|::)\s*{re.escape(name)}\b", text):
+            operand = text[_operand_start(text, found.start()):found.start()]
+            members = self._members(node, operand, found[1]) if operand.strip() else []
+            if not members or name in members:
+                continue
+            taught = _with_nearest(error, name, members)
+            if taught is error:
+                more = f" and {len(members) - _SHOWN_MEMBERS} more" if len(members) > _SHOWN_MEMBERS else ""
+                taught = NoSymbol(f"{error.message.rstrip('.')}; there are {', '.join(members[:_SHOWN_MEMBERS])}{more}", node=error.node, event=error.event)
+            return taught
+        return error
+
+    def _members(self, node: int, operand: str, operator: str) -> list[str]:
+        """The names of the fields and methods, those of base classes too, that an operand has behind `.`, `->` or `::`. gdb does not evaluate
+        the operand for it. What gdb does not know (an element of a container, where a smart pointer points) is read, unless that calls a function."""
+        before = f"{operand}{operator}"
         try:
             lines = self._session.backend.gdb(node, f"complete print {before}").splitlines()
         except Error:
-            return error
+            lines = []
         head = len("print ") + len(before)
-        members = [line[head:] for line in lines if "***" not in line]
-        taught = _with_nearest(error, name, members)
-        if taught is error and members:
-            more = f" and {len(members) - _SHOWN_MEMBERS} more" if len(members) > _SHOWN_MEMBERS else ""
-            taught = NoSymbol(f"{error.message.rstrip('.')}; there are {', '.join(members[:_SHOWN_MEMBERS])}{more}", node=error.node, event=error.event)
-        return taught
+        members = [re.sub(r"\(.*", "", line[head:]) for line in lines if "***" not in line]
+        if (operator == "->" or operator == "." and not members) and operand != "this" and not _CALL.search(operand):
+            try:
+                value = self._session.read(self._session.nodes[node], operand if operator == "." else f"*({operand})")
+                members += value.type.resolved.members
+            except (Error, AttributeError):
+                pass
+        return [each for each in members if each.isidentifier()]
 
     def check_local(self, nodes: Iterable[int], expression: str) -> None:
         """Raises NoSymbol for FUNC::LOCAL when FUNC is a function of the program that has no such variable."""
@@ -269,6 +285,27 @@ def _key(text: str, error: BadExpression) -> BadExpression:
         return error
     return BadExpression(f"{error.message.rstrip('.')}: gdb cannot look up the key {found[2]}; read the container and look it up in Python: "
                          f"@({found[1]})[{found[2]}]", node=error.node, event=error.event)
+
+
+def _operand_start(text: str, end: int) -> int:
+    """Where the operand of a `.`, `->` or `::` at `end` begins: names and further members, with what stands in brackets behind them."""
+    at = end
+    while at > 0:
+        mark = text[at - 1]
+        if mark in ")]":
+            depth = 0
+            while at > 0:
+                at -= 1
+                depth += (text[at] in ")]") - (text[at] in "([")
+                if depth == 0:
+                    break
+        elif mark.isalnum() or mark in "_.:$":
+            at -= 1
+        elif text[max(at - 2, 0):at] == "->":
+            at -= 2
+        else:
+            break
+    return at
 
 
 def _listed(places: list[Place]) -> str:
