@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/printable.h"
+#include "core/trace/aliases.h"
 #include "core/trace/calls.h"
 #include "core/trace/channels.h"
 #include "core/trace/event_json.h"
@@ -100,12 +101,15 @@ class PyRecording {
   // The nodes that the order knows, by id.
   std::vector<py::dict> nodes() const {
     std::vector<py::dict> list;
+    const auto aliases = aliases_of(recording_.nodes());
     for (NodeId id : order_.nodes()) {
       const NodeInfo& info = *recording_.find(id);
       py::dict node;
       node["id"] = id.value;
       node["name"] = printable(info.name);
       node["program"] = printable(info.program);
+      const auto alias = aliases.find(id);
+      node["alias"] = alias == aliases.end() ? "" : printable(alias->second);
       py::list arguments;
       for (const std::string& argument : info.argv) arguments.append(printable(argument));
       node["argv"] = py::tuple(arguments);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/printable.h"
+#include "core/trace/aliases.h"
 #include "core/trace/calls.h"
 #include "core/trace/event_text.h"
 #include "core/trace/outputs.h"
@@ -53,7 +54,7 @@ std::string default_library_directory() {
 
 struct PyNode {
   uint32_t id;
-  std::string name, program;
+  std::string name, program, alias;
   std::optional<uint32_t> parent, previous;
 };
 
@@ -161,8 +162,10 @@ class Session {
   std::vector<PyNode> nodes() {
     std::vector<PyNode> list;
     std::map<std::string, uint32_t> last;
+    const auto aliases = aliases_of(replay().recording().nodes());
     for (const NodeInfo& info : replay().recording().nodes()) {
-      PyNode node{info.id.value, printable(info.name), printable(info.program), std::nullopt, std::nullopt};
+      PyNode node{info.id.value, printable(info.name), printable(info.program), {}, {}, {}};
+      if (const auto alias = aliases.find(info.id); alias != aliases.end()) node.alias = printable(alias->second);
       if (info.parent) node.parent = info.parent->value;
       if (auto it = last.find(info.given_name); it != last.end() && !info.parent) node.previous = it->second;
       if (!info.parent) last[info.given_name] = info.id.value;
@@ -646,6 +649,7 @@ void bind_session(py::module_& module) {
       .def_readonly("id", &PyNode::id)
       .def_readonly("name", &PyNode::name)
       .def_readonly("program", &PyNode::program)
+      .def_readonly("alias", &PyNode::alias)
       .def_readonly("parent", &PyNode::parent)
       .def_readonly("previous", &PyNode::previous)
       .def("__repr__", [](const PyNode& n) { return fmt::format("<node {} {}>", n.id, n.name); });

@@ -17,6 +17,7 @@
 
 #include "core/base/files.h"
 #include "core/base/processes.h"
+#include "core/trace/aliases.h"
 #include "core/trace/calls.h"
 #include "core/trace/file_hash.h"
 #include "core/trace/json_file.h"
@@ -425,12 +426,16 @@ Result<NodeId> Recording::resolve(const std::string& name) const {
   uint32_t number;
   auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error == std::errc{} && end == name.data() + name.size() && find(NodeId{number})) return NodeId{number};
+  const auto aliases = aliases_of(nodes_);
+  for (const auto& [id, alias] : aliases)
+    if (alias == name) return id;
   for (const NodeInfo& node : nodes_)
     if (node.name == name) return node.id;
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node)
     if (node->given_name == name) return node->id;
   std::string known;
-  for (const NodeInfo& node : nodes_) known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", node.id, node.name);
+  for (const NodeInfo& node : nodes_)
+    known += fmt::format("{}{} ({})", known.empty() ? "" : ", ", node.id, full_name(node, aliases));
   return fail(ErrorCode::not_found, "there is no node {}; the recording has {}", name, known);
 }
 

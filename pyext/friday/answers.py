@@ -157,8 +157,8 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def named(node: "Node") -> str:
-    """"node 3 (n3)"."""
-    return f"node {node} ({node.name})"
+    """"node 3 (n3)"; of a program that a wrapper has started, "node 3 (n3 = n3/exec-1)"."""
+    return f"node {node} ({node.full_name})"
 
 
 def seconds(time: Any) -> str:

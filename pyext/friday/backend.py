@@ -36,6 +36,7 @@ class NodeInfo(Protocol):
     id: int
     name: str  # "redis-1", forked "redis-1/child-1", restarted "redis-1#2"
     program: str  # path of the executable
+    alias: str  # the name that was given to the wrapper that started this program ("redis-1" of "redis-1/exec-1"); else ""
     parent: int | None  # the node that forked it
     previous: int | None  # the node of the same name before a restart
 

@@ -102,7 +102,7 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
 
 
 def _nodes(session: "Session", typed: str) -> list[str]:
-    return _starting(typed, [*(node.name for node in session.nodes), *(str(node) for node in session.nodes)])
+    return _starting(typed, [*session.nodes.names, *(str(node) for node in session.nodes)])
 
 
 def _is_nodes(session: "Session", text: str) -> bool:
@@ -113,7 +113,7 @@ def _verbs(session: "Session", typed: str, with_nodes: bool) -> list[str]:
     names: set[str] = {*OWNED, *GDB_COMMANDS, *(text for text in _gdb(session, typed) if typed and " " not in text)}
     if with_nodes:
         head, comma, last = typed.rpartition(",")
-        names.update(f"{head}{comma}{node.name}" for node in session.nodes)
+        names.update(f"{head}{comma}{name}" for name in session.nodes.names)
     return _starting(typed, names)
 
 
@@ -151,7 +151,7 @@ def _python(session: "Session", line: str, start: int) -> Completions:
     found = _NODE_IN_PYTHON.search(typed)
     if found:
         head = typed[:found.start(1)]
-        return [f"{head}{node.name}{head[-1]}" for node in session.nodes if node.name.startswith(found[1])], False
+        return [f"{head}{name}{head[-1]}" for name in session.nodes.names if name.startswith(found[1])], False
     found = _NAME.search(typed)
     assert found is not None
     head = typed[:found.start(2)]

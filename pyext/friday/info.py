@@ -51,7 +51,7 @@ def _nodes(session: "Session", command: Command, out: Output) -> None:
         event = "" if state == "not started" else _last_event(session, node)
         altered = [seconds(changed[node]) if node in changed else ""] if changed else []
         origin = f"  (forked by node {node.info.parent})" if node.info.parent is not None else ""
-        rows.append(("*" if int(node) == session.here else "", str(node), node.name, state, event, *altered,
+        rows.append(("*" if int(node) == session.here else "", str(node), node.full_name, state, event, *altered,
                      node.info.program + origin))
     for line in table(rows):
         out(line)
@@ -71,9 +71,9 @@ def _time(session: "Session", command: Command, out: Output) -> None:
     for node in _chosen(session, command):
         state = node.state
         if state == "not started":
-            rows.append((f"node {node}", node.name, "", "", state))
+            rows.append((f"node {node}", node.full_name, "", "", state))
         else:
-            rows.append((f"node {node}", node.name, clock(node.real_time), f"event {_last_event(session, node)}",
+            rows.append((f"node {node}", node.full_name, clock(node.real_time), f"event {_last_event(session, node)}",
                          "" if state == "alive" else state))
     for line in table(rows):
         out(line)
@@ -82,7 +82,11 @@ def _time(session: "Session", command: Command, out: Output) -> None:
 def _endpoints(session: "Session", command: Command, out: Output) -> None:
     for node in _chosen(session, command):
         if node.state != "not started":
-            out(f"node {node} ({node.name}): gdb -ex 'target remote {node.endpoint}'")
+            path = pathlib.Path(node.endpoint).with_suffix(".py")
+            path.write_text(f"ENDPOINT = {node.endpoint!r}\n{script}", encoding="utf-8")
+            out(f"node {node} ({node.full_name}): gdb -x {path}")
+    out.prose("Such a gdb follows the group when others move it. One that connects to the socket beside the script by `target remote` alone cannot: "
+              "it is refused what it asks of the node then, until it continues or connects again.")
 
 
 def _points(kinds: tuple[str, ...], what: str) -> "Callable[[Session, Command, Output], None]":

@@ -43,6 +43,17 @@ class Node(NodeId):
         return self.info.name
 
     @property
+    def alias(self) -> str:
+        """If the node runs the program that a wrapper (`ip netns exec`, a shell, env, ...) has started: the name that was given to the
+        wrapper, such as "redis-1" for "redis-1/exec-1". The name means this node then, and the wrapper is known by its id. Otherwise ""."""
+        return self.info.alias
+
+    @property
+    def full_name(self) -> str:
+        """The name for people: "redis-1", or "redis-1 = redis-1/exec-1" if there is an alias."""
+        return f"{self.alias} = {self.name}" if self.alias else self.name
+
+    @property
     def state(self) -> str:
         """"not started", "alive", "ended", "diverged" where its replay left the recording, or "failed" where its process was lost, now."""
         return self.session.nodes.states()[self]
@@ -123,8 +134,9 @@ class Node(NodeId):
 
 
 def base_name(name: str) -> str:
-    """The name without the number of restarts: "redis-1" for "redis-1#2"."""
-    return name.partition("#")[0]
+    """The name without the number of restarts: "redis-1" for "redis-1#2". A child keeps the number of its parent: "redis-1#2/child-1"."""
+    head, mark, number = name.rpartition("#")
+    return head if mark and number.isdigit() else name
 
 
 class Nodes:
@@ -136,8 +148,11 @@ class Nodes:
         self._by_id = {int(node): node for node in self._all}  # not a list, since ids may have gaps
         self._in_order = states
         self._named: dict[str, list[Node]] = {}
+        aliases = {node.alias for node in self._all if node.alias}  # these do not mean the wrappers, which have them as names
         for node in self._all:
-            self._named.setdefault(base_name(node.name), []).append(node)
+            for name in (node.alias, node.name):
+                if name and (name not in aliases or name == node.alias):
+                    self._named.setdefault(base_name(name), []).append(node)
 
     def __len__(self) -> int:
         return len(self._all)
@@ -151,6 +166,11 @@ class Nodes:
     def states(self) -> dict[int, str]:
         """The present state of each node (see Node.state), by id."""
         return dict(zip(self._by_id, self._in_order()))
+
+    @property
+    def names(self) -> list[str]:
+        """All names and aliases, in id order."""
+        return list(dict.fromkeys(name for node in self._all for name in (node.alias, node.name) if name))
 
     @property
     def all(self) -> tuple[Node, ...]:
@@ -174,8 +194,8 @@ class Nodes:
             return self[int(name)]
         lives = self._named.get(name)
         if lives is None:
-            for node in self._all:
-                if node.name == name:
+            for node in (*filter(lambda node: node.alias, self._all), *self._all):
+                if name in (node.alias, node.name):
                     return node
             near = difflib.get_close_matches(name, [*self._named, *(n.name for n in self._all)], 1)
             raise NoNode(f"no node is called `{name}`" + (f"; the nearest is `{near[0]}`" if near else ""))
@@ -221,7 +241,8 @@ class Nodes:
     def _group(self, pattern: str, every: bool) -> list[Node]:
         states = self.states()
         return [node for node in self._all if (every or states[node] == "alive")
-                and (fnmatch.fnmatchcase(node.name, pattern) or fnmatch.fnmatchcase(base_name(node.name), pattern))]
+                and any(fnmatch.fnmatchcase(name, pattern)
+                        for name in {node.name, base_name(node.name), node.alias, base_name(node.alias)} if name)]
 
 
 class NodeMap:

@@ -46,6 +46,12 @@ class RecordedNode(NodeId):
         return self._about["name"]
 
     @property
+    def alias(self) -> str:
+        """The name that was given to the wrapper (`ip netns exec`, a shell, env, ...) that started this program: "redis-1" of "redis-1/exec-1".
+        The name means this node then. Otherwise ""."""
+        return self._about["alias"]
+
+    @property
     def program(self) -> str:
         """The path of the executable, on the host that it ran on."""
         return self._about["program"]
@@ -243,7 +249,7 @@ class Recording:
         self._raw = _friday.Recording(self.path, nodes)
         self.nodes: tuple[RecordedNode, ...] = tuple(map(RecordedNode, self._raw.nodes()))  # by id
         self._by_id = {int(node): node for node in self.nodes}
-        self._by_name = {node.name: node for node in self.nodes}
+        self._by_name = {node.name: node for node in self.nodes} | {node.alias: node for node in self.nodes if node.alias}
         self._messages: list[Message] | None = None
 
     def __repr__(self) -> str:

@@ -223,7 +223,7 @@ def ended_line(session: "Session", stop: "Stop") -> str:
 def is_helper(session: "Session", stop: "Stop") -> bool:
     """Whether a node that has ended was a forked process that did its work within a second, as a shell makes them by the hundred."""
     node = session.nodes.all[stop.node]
-    if "/" not in node.name or stop.signal or stop.message not in ("exited with 0", "exited with 1"):  # NAME/child-1, NAME/exec-1
+    if "/" not in node.name or node.alias or stop.signal or stop.message not in ("exited with 0", "exited with 1"):  # NAME/child-1, NAME/exec-1
         return False
     first, last = session.backend.clock_span(int(node))
     return last - first < 1

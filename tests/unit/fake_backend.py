@@ -52,6 +52,7 @@ class Info:
     program: str = "/usr/bin/prog"
     parent: "int | None" = None
     previous: "int | None" = None
+    alias: str = ""
 
 
 @dataclass
