@@ -196,10 +196,13 @@ std::optional<DebugStop> EventStops::judge_catches(Stop stop, uint64_t event, bo
   if (!found) return std::nullopt;
   DebugStop out = with_kind(std::move(stop), Stop::Kind::caught);
   out.ids = caught_at(node.reader(), out.node, offset, *found);
-  if (!stop_points_.judge_caught(out, may_ask)) return std::nullopt;
   out.caught = event_text(*found);
-  focus_.set_reached(session_.mark(out.node));
-  return out;
+  const Mark mark = session_.mark(out.node);
+  std::optional<DebugStop> decided;
+  if (may_ask) decided = stop_points_.decide(std::move(out));
+  else if (stop_points_.keep_hits(out, false) == GroupStopPoints::Verdict::hit) decided = std::move(out);
+  if (decided) focus_.set_reached(mark);
+  return decided;
 }
 
 std::vector<uint32_t> EventStops::catching_death(NodeId node, int signal) const {

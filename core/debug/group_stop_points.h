@@ -72,9 +72,16 @@ class GroupStopPoints final : public MemoryObserver {
   // What a stop means to the user; none if the group must continue. May ask gdb to evaluate conditions.
   std::optional<DebugStop> judge_breakpoint(Stop stop, Hits hits);
   std::optional<DebugStop> judge_watch(Stop stop, Hits hits);
-  // Leaves those of `stop.ids` whose condition holds and which are not ignored, and counts them. Returns whether one is
-  // left. Without `may_ask` no gdb is asked; a condition that only gdb can evaluate then counts as true.
-  bool judge_caught(DebugStop& stop, bool may_ask);
+  // Of a stop with the stop points that it has reached: the stop with those whose condition holds and which are not
+  // ignored, after their hits were counted; none if there is none. If the user interrupts a condition, the stop is of
+  // the kind `interrupt`, no hit is counted, and take_undecided() returns the stop as it was.
+  std::optional<DebugStop> decide(DebugStop stop);
+  // The stop that must be decided before the group goes on, because the user has interrupted that. Returned once.
+  std::optional<DebugStop> take_undecided() { return std::exchange(undecided_, std::nullopt); }
+  enum class Verdict { none, hit, interrupted };
+  // The same on a stop in place, for the caller to act on. Without `may_ask` no gdb is asked; a condition that only gdb
+  // can evaluate then counts as true.
+  Verdict keep_hits(DebugStop& stop, bool may_ask);
   // Handles the breakpoints that Friday has set for itself, and removes them from stop.owners. Returns true if no other
   // owner is left. Without `may_ask` no gdb is asked, because it waits for the node.
   bool pass_over_own(Stop& stop, bool may_ask);
@@ -123,6 +130,7 @@ class GroupStopPoints final : public MemoryObserver {
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
     std::string failure;     // why the first condition that could not be evaluated could not; empty if there is none
     size_t more_failed = 0;  // number of other conditions that could not be evaluated
+    std::optional<StopPointId> interrupted_at;  // the stop point whose condition the user has interrupted
     std::string note() const;
   };
 
@@ -180,6 +188,7 @@ class GroupStopPoints final : public MemoryObserver {
   std::map<NodeId, NodeStops> nodes_;
   std::shared_ptr<HotStores> hot_stores_ = std::make_shared<HotStores>();
   std::optional<std::string> lost_part_;
+  std::optional<DebugStop> undecided_;
   std::vector<std::string> notices_;
 };
 

@@ -14,15 +14,21 @@ constexpr auto kConditionsTime = std::chrono::seconds(2);
 }  // namespace
 
 // Evaluates the condition of a stop point. One that cannot be evaluated counts as true. The group stops after the first
-// such failure in any case, so after kConditionsTime gdb is not asked about the other conditions.
+// such failure in any case, so after kConditionsTime gdb is not asked about the other conditions. If the user
+// interrupts it, nothing is known of any condition of this stop.
 bool GroupStopPoints::condition_holds(const StopPoint& point, NodeId node, Judgement& judgement) {
   if (point.condition.empty()) return true;
+  if (judgement.interrupted_at) return false;
   const bool ask = judgement.failure.empty() || std::chrono::steady_clock::now() - judgement.start < kConditionsTime;
   std::optional<RawValue> value;
   if (ask) {
     auto read_now = expressions_.read(node, point.condition);
     if (!read_now && read_now.error().code == ErrorCode::component_died)
       read_now = expressions_.read(node, point.condition);  // the gdb has died and is replaced by the second attempt
+    if (!read_now && read_now.error().code == ErrorCode::interrupted) {
+      judgement.interrupted_at = point.id;
+      return false;
+    }
     if (!read_now && read_now.error().code == ErrorCode::component_died)
       lost_part_ = fmt::format("node {}: the condition of stop point {} could not be evaluated: {}", node,
                                point.id.value, read_now.error().message);
@@ -63,28 +69,56 @@ bool GroupStopPoints::pass_over_own(Stop& stop, bool may_ask) {
 // Counts a hit whose condition held. Returns whether it is reported, which it is not while its ignore count lasts.
 bool GroupStopPoints::count_hit(StopPoint& point) { return points_.count_hit(point.id) == HitVerdict::run_handlers; }
 
+// Leaves those of the stop's points that were hit, and counts their hits. If the user interrupts a condition, nothing
+// is counted.
+GroupStopPoints::Verdict GroupStopPoints::keep_hits(DebugStop& stop, bool may_ask) {
+  Judgement judgement;
+  std::vector<uint32_t> hit;
+  for (uint32_t id : stop.ids) {
+    const StopPoint* point = points_.find({id});
+    if (!point || !point->enabled) continue;
+    if (may_ask ? condition_holds(*point, stop.node, judgement) : !is_known_false(*point, stop.node)) hit.push_back(id);
+  }
+  if (judgement.interrupted_at) {
+    session_.clear_interrupt();
+    stop.message = fmt::format(
+        "the condition of stop point {} was being evaluated on node {} ({}): this is no hit; going on evaluates it "
+        "again",
+        judgement.interrupted_at->value, stop.node, session_.find(stop.node)->info().name);
+    return Verdict::interrupted;
+  }
+  std::erase_if(hit, [&](uint32_t id) { return !count_hit(*points_.find({id})); });
+  const auto was_hit = [&](uint32_t id) { return std::ranges::find(hit, id) != hit.end(); };
+  std::erase_if(stop.changes, [&](const WatchChange& change) { return !was_hit(change.id); });
+  stop.ids = std::move(hit);
+  if (!judgement.failure.empty()) stop.message += (stop.message.empty() ? "" : "\n") + judgement.note();
+  return stop.ids.empty() ? Verdict::none : Verdict::hit;
+}
+
+std::optional<DebugStop> GroupStopPoints::decide(DebugStop stop) {
+  const DebugStop whole = stop;
+  switch (keep_hits(stop, true)) {
+    case Verdict::none: return std::nullopt;
+    case Verdict::hit: return stop;
+    case Verdict::interrupted: break;
+  }
+  undecided_ = whole;
+  stop = with_kind(std::move(stop), Stop::Kind::interrupt);
+  return stop;
+}
+
 std::optional<DebugStop> GroupStopPoints::judge_breakpoint(Stop stop, Hits hits) {
   if (pass_over_own(stop, true) || hits == Hits::passed_over) return std::nullopt;
   DebugStop out{std::move(stop), {}, {}};
-  std::vector<uint32_t> ids;
   for (const auto& owner : out.owners)
-    if (owner.kind == BreakpointOwner::Kind::stop_point) ids.push_back(owner.id);
-  std::sort(ids.begin(), ids.end());
-  Judgement judgement;
-  for (uint32_t id : ids) {
-    StopPoint* point = points_.find({id});
-    if (point && point->enabled && condition_holds(*point, out.node, judgement) && count_hit(*point))
-      out.ids.push_back(id);
-  }
-  out.message = judgement.note();
-  if (out.ids.empty()) return std::nullopt;
-  return out;
+    if (owner.kind == BreakpointOwner::Kind::stop_point) out.ids.push_back(owner.id);
+  std::sort(out.ids.begin(), out.ids.end());
+  return decide(std::move(out));
 }
 
 std::optional<DebugStop> GroupStopPoints::judge_watch(Stop stop, Hits hits) {
   DebugStop out{std::move(stop), {}, {}};
   ReplayNode& node = *session_.find(out.node);
-  Judgement judgement;
   for (auto& [number, watched] : nodes_[out.node].watches) {
     StopPoint* point = points_.find({number});
     if (!point || !point->enabled) continue;
@@ -104,8 +138,7 @@ std::optional<DebugStop> GroupStopPoints::judge_watch(Stop stop, Hits hits) {
       told = std::move(**change);
       which = i;
     }
-    if (!told || hits == Hits::passed_over || !condition_holds(*point, out.node, judgement) || !count_hit(*point))
-      continue;
+    if (!told || hits == Hits::passed_over) continue;
     out.ids.push_back(number);
     WatchChange change{number, watched[which].expression, std::nullopt, std::nullopt};
     const auto address = told->address ? std::optional(told->address->value) : std::nullopt;
@@ -113,9 +146,7 @@ std::optional<DebugStop> GroupStopPoints::judge_watch(Stop stop, Hits hits) {
     if (told->new_value) change.new_value = RawValue{watched[which].type, *told->new_value, address};
     out.changes.push_back(std::move(change));
   }
-  if (out.ids.empty()) return std::nullopt;
-  out.message = judgement.note();
-  return out;
+  return decide(std::move(out));
 }
 
 // Whether the condition is false, as far as that can be told without gdb.
@@ -123,17 +154,6 @@ bool GroupStopPoints::is_known_false(const StopPoint& point, NodeId node) {
   if (point.condition.empty()) return false;
   auto value = expressions_.read_quickly(node, point.condition);
   return value && *value && !symbols_.types().truth_of((*value)->type, (*value)->bytes).value_or(true);
-}
-
-bool GroupStopPoints::judge_caught(DebugStop& stop, bool may_ask) {
-  Judgement judgement;
-  std::erase_if(stop.ids, [&](uint32_t id) {
-    StopPoint* point = points_.find({id});
-    const bool holds = may_ask ? condition_holds(*point, stop.node, judgement) : !is_known_false(*point, stop.node);
-    return !holds || !count_hit(*point);
-  });
-  if (!judgement.failure.empty()) stop.message += (stop.message.empty() ? "" : "\n") + judgement.note();
-  return !stop.ids.empty();
 }
 
 bool GroupStopPoints::is_refused(const Stop& stop) {

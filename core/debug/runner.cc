@@ -48,7 +48,7 @@ DebugStop Runner::judge_end(Stop stop) {
     stop.signal = static_cast<int>(node.info().end.detail);
   DebugStop out = with_kind(std::move(stop), Stop::Kind::exit);
   if (out.signal) out.ids = events_.catching_death(out.node, out.signal);
-  if (!out.ids.empty()) (void)stop_points_.judge_caught(out, true);
+  if (stop_points_.keep_hits(out, true) == GroupStopPoints::Verdict::interrupted) out.ids.clear();
   return out;
 }
 
@@ -92,6 +92,12 @@ DebugStop Runner::lost_part(Stop stop) {
 // stop point.
 std::optional<DebugStop> Runner::judge_pending() {
   if (auto ended = judge_pending_end()) return ended;
+  if (auto undecided = stop_points_.take_undecided()) {
+    note_stop(*undecided);
+    if (undecided->kind == Stop::Kind::caught) focus_.set_reached(session_.mark(undecided->node));
+    if (auto decided = stop_points_.decide(std::move(*undecided))) return decided;
+    focus_.forget_reached();
+  }
   if (pending_event_) {
     note_stop(*pending_event_);
     return std::exchange(pending_event_, std::nullopt);
@@ -118,6 +124,7 @@ void Runner::note_stop(const Stop& stop) {
 
 void Runner::restart() {
   events_.restart();
+  (void)stop_points_.take_undecided();
   pending_stop_.reset();
   pending_event_.reset();
   pending_ends_.clear();
@@ -160,6 +167,7 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
   events_.set_target({target});
   pending_stop_.reset();
   pending_event_.reset();
+  (void)stop_points_.take_undecided();
   return run_group(timeout);
 }
 
