@@ -153,6 +153,7 @@ Repl::Event Repl::await_line(std::string& line) {
 
 // Discards the typed text and restores the terminal's settings.
 void Repl::leave_line() {
+  typed_ahead_.clear();
   rl_callback_sigcleanup();
   rl_free_line_state();
   rl_callback_handler_remove();
@@ -199,10 +200,14 @@ void Repl::on_line(char* text) {
 Repl::Event Repl::await_typed(std::string& line) {
   typed_.reset();
   typed_end_ = false;
-  const std::string prompt = console_.attr("prompt")().cast<std::string>();
-  rl_callback_handler_install(prompt.c_str(), on_line);
+  prompt_ = console_.attr("prompt")().cast<std::string>();
+  rl_callback_handler_install(prompt_.c_str(), on_line);
+  typed_ahead_ += console_.attr("take_typed_ahead")().cast<std::string>();
   while (!typed_ && !typed_end_) {
-    if (!wait_for_input()) {
+    if (!typed_ahead_.empty()) {
+      rl_stuff_char(static_cast<unsigned char>(typed_ahead_.front()));
+      typed_ahead_.erase(0, 1);
+    } else if (!wait_for_input()) {
       std::fputs("^C\n", rl_outstream);  // before readline moves the cursor to the start of the line
       std::fflush(rl_outstream);
       leave_line();

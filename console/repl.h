@@ -46,6 +46,8 @@ class Repl {
   std::string buffer_;   // input from a pipe that is not yet split into lines
   bool input_ended_ = false;
   std::optional<std::string> typed_;
+  std::string prompt_;       // as it is shown
+  std::string typed_ahead_;  // what was typed before a pager began; it comes before what the terminal has now
   bool typed_end_ = false;
   int wake_[2] = {-1, -1};  // pipe on which signals wake the loop while it waits for a line: one byte for each
 };

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import textwrap
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
 
@@ -34,6 +35,7 @@ class Output:
         self.fold = fold
         self.colour = colour
         self.paging = False
+        self.typed_ahead: bytes | None = None  # for a console: what was typed before a pager began, which would take it for its keys
         self._kept: list[str] | None = None
 
     def __call__(self, text: str) -> None:
@@ -67,6 +69,8 @@ class Output:
             self._kept = None
             size = shutil.get_terminal_size()
             rows = sum(max(1, -(-len(line) // max(size.columns, 1))) for line in kept)
+            if rows >= size.lines and self.typed_ahead is not None:
+                self.typed_ahead += _take_typed_ahead()
             if rows < size.lines or not _page("\n".join(kept) + "\n"):
                 for line in kept:
                     self._line(line)
@@ -90,6 +94,27 @@ class Output:
             label = "" if implied and not said else self._paint("36", f"{label_of(nodes)}{said}:") + " "
             for line in answer.splitlines():
                 self._put(f"{label}{printable(line)}")
+
+
+def _take_typed_ahead() -> bytes:
+    """Takes from the terminal what was typed and nobody has read yet, an unfinished line too."""
+    try:
+        terminal = sys.stdin.fileno()
+        before = termios.tcgetattr(terminal)
+    except (OSError, ValueError, termios.error):
+        return b""  # no terminal
+    each_byte = [*before[:3], before[3] & ~(termios.ICANON | termios.ECHO), *before[4:6], [*before[6]]]
+    each_byte[6][termios.VMIN] = each_byte[6][termios.VTIME] = 0  # read() returns at once
+    typed = b""
+    try:
+        termios.tcsetattr(terminal, termios.TCSANOW, each_byte)
+        while more := os.read(terminal, 4096):
+            typed += more
+    except (OSError, termios.error):
+        pass
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
+    return typed
 
 
 def _page(text: str) -> bool:

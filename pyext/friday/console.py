@@ -56,6 +56,7 @@ class Console:
         self.code = 0
         colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM", "dumb") != "dumb"
         self.out = Output(print, fold=terminal, colour=colour)
+        self.out.typed_ahead = b""
         self.out.paging = terminal and os.environ.get("TERM", "dumb") != "dumb"
         self._block: _Block | None = None
         self._last_point: StopPoint | None = None
@@ -78,6 +79,16 @@ class Console:
     @property
     def in_block(self) -> bool:
         return self._block is not None
+
+    def take_typed_ahead(self) -> bytes:
+        """What was typed at the terminal while a command was at work whose answer went to the pager. Returned once."""
+        typed, self.out.typed_ahead = self.out.typed_ahead, b""
+        return typed or b""
+
+    def tell_moved(self) -> None:
+        """Says that the group has been moved while the console waited for a line."""
+        self.out(f"a gdb of yours has moved the group: it stands at {seconds(self.session.logical_time)} now")
+        sys.stdout.flush()
 
     def prompt(self) -> str:
         if self._block is not None:
