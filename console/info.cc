@@ -158,146 +158,146 @@ json describe_all(const Recording& recording, const Schedule* schedule) {
   for (const auto& node : recording.nodes()) {
     out["nodes"].push_back(describe_node(recording, schedule, node));
     if (const auto alias = aliases.find(node.id); alias != aliases.end()) out["nodes"].back()["alias"] = alias->second;
-    out["refused"] = json::array();
-    for (const Refusal& refusal : refusals_of(recording)) {
-      json nodes = json::object();
-      for (const auto& [id, count] : refusal.nodes) nodes[recording.find(id)->name] = count;
-      out["refused"].push_back({{"call", call_text(refusal.call)},
-                                {"answered", "ENOSYS"},
-                                {"count", refusal.count()},
-                                {"nodes", nodes},
-                                {"why", refusal.why()},
-                                {"advice", refusal.advice()},
-                                {"text", describe(recording, refusal)}});
+  }
+  out["refused"] = json::array();
+  for (const Refusal& refusal : refusals_of(recording)) {
+    json nodes = json::object();
+    for (const auto& [id, count] : refusal.nodes) nodes[recording.find(id)->name] = count;
+    out["refused"].push_back({{"call", call_text(refusal.call)},
+                              {"answered", "ENOSYS"},
+                              {"count", refusal.count()},
+                              {"nodes", nodes},
+                              {"why", refusal.why()},
+                              {"advice", refusal.advice()},
+                              {"text", describe(recording, refusal)}});
+  }
+  if (!schedule) return out;
+  out["events"] = schedule->event_count();
+  out["steps"] = describe_steps(recording, *schedule);
+  out["contradictions"] = schedule->broken().size();
+  out["hosts"] = json::array();
+  for (uint32_t host = 0; host < schedule->hosts().size(); ++host)
+    out["hosts"].push_back(describe_host(recording, *schedule, host));
+  out["matched"] = describe_matching(*schedule);
+  for (const auto& [pair, traffic] : schedule->traffic_between())
+    out["messages"].push_back({{"from", pair.first.value},
+                               {"to", pair.second.value},
+                               {"messages", traffic.messages},
+                               {"bytes", traffic.bytes},
+                               {"duplicates", traffic.duplicates},
+                               {"by", by_way(traffic.by)}});
+  return out;
+}
+
+void print_host(const json& host) {
+  std::string nodes;
+  for (const auto& node : host["nodes"]) nodes += fmt::format(" {}", node.get<int>());
+  say("host {} {}: node{}{}", host["id"].get<int>(), host.value("name", "?"), host["nodes"].size() == 1 ? "" : "s",
+      nodes);
+  if (host["id"] == 0) {
+    say("; the others' clocks are measured by its own\n");
+  } else if (!host["related"].get<bool>() && !host.contains("placed_by")) {
+    say("; no message relates it to the hosts before it, so its wall clock places it\n");
+  } else {
+    const json& by = host["placed_by"];
+    const auto ahead = static_cast<double>(host["ahead_ns"].get<int64_t>()) / 1e9;
+    const double gains = host["gains_ppm"].get<double>();
+    say("; clock {:.6f} s {} host 0's, {} {:.1f} ppm, by {} from host {} and {} to it, {}\n", std::abs(ahead),
+        ahead < 0 ? "behind" : "ahead of", gains < 0 ? "loses" : "gains", std::abs(gains),
+        counted(by["messages_to"].get<uint64_t>(), "message"), by["host"].get<int>(),
+        by["messages_from"].get<uint64_t>(),
+        by["margin_ns"].get<int64_t>() < 0
+            ? "which contradict each other"
+            : fmt::format("within {:.3f} ms", static_cast<double>(by["margin_ns"].get<int64_t>()) / 1e6));
+  }
+}
+
+void print_matching(const json& matched) {
+  static const std::pair<const char*, const char*> kinds[] = {
+      {"address", "by both addresses"},
+      {"one_address", "by one address (the other end did not ask, or it was rewritten)"},
+      {"content", "by content and time (addresses were rewritten)"},
+      {"object", "through a pipe or local socket"}};
+  std::string text;
+  for (auto [key, words] : kinds)
+    if (const auto count = matched[key].get<uint64_t>())
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
+  const uint64_t unplaced = matched["unplaced_receives"].get<uint64_t>();
+  say("messages matched: {}; {} received from senders that are not recorded{}\n", text.empty() ? "none" : text,
+      matched["unmatched_receives"].get<uint64_t>() - unplaced,
+      unplaced ? fmt::format(", {} at an unknown place in a recorded connection", unplaced) : "");
+}
+
+// A message is unmatched if its other side is not recorded, or if its place in a recorded connection is unknown.
+void print_messages(const json& messages) {
+  auto count = [&](const char* key) { return messages[key].get<uint64_t>(); };
+  auto unknown = [&](const char* key) {
+    return count(key) ? fmt::format(", {} at an unknown place in a recorded connection", count(key)) : "";
+  };
+  say("  messages  {} sent ({} to receivers that are not recorded{}), {} received ({} from senders that are not "
+      "recorded{})\n",
+      count("sent"), count("sent_unmatched") - count("sent_unplaced"), unknown("sent_unplaced"), count("received"),
+      count("received_unmatched") - count("received_unplaced"), unknown("received_unplaced"));
+}
+
+void print_info(const json& info) {
+  say("{}\n", info["path"].get<std::string>());
+  for (const auto& node : info["nodes"]) {
+    say("node {} {}{}\n", node["id"].get<int>(), node.contains("alias") ? node["alias"].get<std::string>() + " = " : "",
+        node["name"].get<std::string>());
+    std::string command;
+    for (const auto& word : node["argv"]) command += (command.empty() ? "" : " ") + word.get<std::string>();
+    const auto build_id = node["build_id"].get<std::string>();
+    say("  program   {}{}\n", node["program"].get<std::string>(),
+        build_id.empty() ? "" : " (build-id " + build_id + ")");
+    if (!command.empty()) say("  command   {}\n", command);
+    if (node.contains("parent")) say("  forked by node {}\n", node["parent"].get<int>());
+    if (node.contains("spawned_by")) say("  spawned by node {} (vfork and execve)\n", node["spawned_by"].get<int>());
+    if (node.contains("replaces")) say("  took the place of node {} (execve)\n", node["replaces"].get<int>());
+    if (node.contains("problem")) {
+      say("  problem   {}\n", node["problem"].get<std::string>());
+      continue;
     }
-    if (!schedule) return out;
-    out["events"] = schedule->event_count();
-    out["steps"] = describe_steps(recording, *schedule);
-    out["contradictions"] = schedule->broken().size();
-    out["hosts"] = json::array();
-    for (uint32_t host = 0; host < schedule->hosts().size(); ++host)
-      out["hosts"].push_back(describe_host(recording, *schedule, host));
-    out["matched"] = describe_matching(*schedule);
-    for (const auto& [pair, traffic] : schedule->traffic_between())
-      out["messages"].push_back({{"from", pair.first.value},
-                                 {"to", pair.second.value},
-                                 {"messages", traffic.messages},
-                                 {"bytes", traffic.bytes},
-                                 {"duplicates", traffic.duplicates},
-                                 {"by", by_way(traffic.by)}});
-    return out;
+    say("  events    {} in {}, {:.3f} s, {}\n", node["events"].get<uint64_t>(),
+        counted(node["threads"].get<uint64_t>(), "thread"), node.value("seconds", 0.0),
+        counted(node["trace_bytes"].get<uint64_t>(), "byte"));
+    if (node.contains("messages")) print_messages(node["messages"]);
+    say("  calls     {} patched, {} left to the catch-all, which caught {}\n",
+        counted(node["call_sites"]["patched"].get<uint64_t>(), "call site"),
+        node["call_sites"]["left_to_catch_all"].get<uint64_t>(), counted(node["calls_caught"].get<uint64_t>(), "call"));
+    say("  ended     {}\n", node["ended"].get<std::string>());
+    if (node.contains("notice")) say("  notice    {}\n", node["notice"].get<std::string>());
   }
+  for (const auto& step : info.value("steps", json::array()))
+    say("at logical time {:.6f} s friday record did: {} node {} {}\n", step["seconds"].get<double>(),
+        step["what"].get<std::string>(), step["node"].get<int>(), step["name"].get<std::string>());
+  for (const auto& refusal : info["refused"]) say("refused   {}\n", refusal["text"].get<std::string>());
+  for (const auto& pair : info["messages"])
+    say("messages {} -> {}: {} ({})\n", pair["from"].get<int>(), pair["to"].get<int>(),
+        pair["messages"].get<uint64_t>(), counted(pair["bytes"].get<uint64_t>(), "byte"));
+  if (info.contains("matched")) print_matching(info["matched"]);
+  if (info.contains("hosts") && info["hosts"].size() > 1)
+    for (const auto& host : info["hosts"]) print_host(host);
+  if (info.value("contradictions", 0) > 0)
+    say("dropped because the other matches contradict it: {}\n",
+        counted(info["contradictions"].get<uint64_t>(), "matched message"));
+  say("A recording holds whatever the programs saw, secrets too; {}.\n",
+      info["readable_by_others"].get<bool>() ? "others on this machine can read this one: chmod -R go= it"
+                                             : "its files are readable by you only");
+}
 
-  void print_host(const json& host) {
-    std::string nodes;
-    for (const auto& node : host["nodes"]) nodes += fmt::format(" {}", node.get<int>());
-    say("host {} {}: node{}{}", host["id"].get<int>(), host.value("name", "?"), host["nodes"].size() == 1 ? "" : "s",
-        nodes);
-    if (host["id"] == 0) {
-      say("; the others' clocks are measured by its own\n");
-    } else if (!host["related"].get<bool>() && !host.contains("placed_by")) {
-      say("; no message relates it to the hosts before it, so its wall clock places it\n");
-    } else {
-      const json& by = host["placed_by"];
-      const auto ahead = static_cast<double>(host["ahead_ns"].get<int64_t>()) / 1e9;
-      const double gains = host["gains_ppm"].get<double>();
-      say("; clock {:.6f} s {} host 0's, {} {:.1f} ppm, by {} from host {} and {} to it, {}\n", std::abs(ahead),
-          ahead < 0 ? "behind" : "ahead of", gains < 0 ? "loses" : "gains", std::abs(gains),
-          counted(by["messages_to"].get<uint64_t>(), "message"), by["host"].get<int>(),
-          by["messages_from"].get<uint64_t>(),
-          by["margin_ns"].get<int64_t>() < 0
-              ? "which contradict each other"
-              : fmt::format("within {:.3f} ms", static_cast<double>(by["margin_ns"].get<int64_t>()) / 1e6));
-    }
-  }
-
-  void print_matching(const json& matched) {
-    static const std::pair<const char*, const char*> kinds[] = {
-        {"address", "by both addresses"},
-        {"one_address", "by one address (the other end did not ask, or it was rewritten)"},
-        {"content", "by content and time (addresses were rewritten)"},
-        {"object", "through a pipe or local socket"}};
-    std::string text;
-    for (auto [key, words] : kinds)
-      if (const auto count = matched[key].get<uint64_t>())
-        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, words);
-    const uint64_t unplaced = matched["unplaced_receives"].get<uint64_t>();
-    say("messages matched: {}; {} received from senders that are not recorded{}\n", text.empty() ? "none" : text,
-        matched["unmatched_receives"].get<uint64_t>() - unplaced,
-        unplaced ? fmt::format(", {} at an unknown place in a recorded connection", unplaced) : "");
-  }
-
-  // A message is unmatched if its other side is not recorded, or if its place in a recorded connection is unknown.
-  void print_messages(const json& messages) {
-    auto count = [&](const char* key) { return messages[key].get<uint64_t>(); };
-    auto unknown = [&](const char* key) {
-      return count(key) ? fmt::format(", {} at an unknown place in a recorded connection", count(key)) : "";
-    };
-    say("  messages  {} sent ({} to receivers that are not recorded{}), {} received ({} from senders that are not "
-        "recorded{})\n",
-        count("sent"), count("sent_unmatched") - count("sent_unplaced"), unknown("sent_unplaced"), count("received"),
-        count("received_unmatched") - count("received_unplaced"), unknown("received_unplaced"));
-  }
-
-  void print_info(const json& info) {
-    say("{}\n", info["path"].get<std::string>());
-    for (const auto& node : info["nodes"]) {
-      say("node {} {}{}\n", node["id"].get<int>(),
-          node.contains("alias") ? node["alias"].get<std::string>() + " = " : "", node["name"].get<std::string>());
-      std::string command;
-      for (const auto& word : node["argv"]) command += (command.empty() ? "" : " ") + word.get<std::string>();
-      const auto build_id = node["build_id"].get<std::string>();
-      say("  program   {}{}\n", node["program"].get<std::string>(),
-          build_id.empty() ? "" : " (build-id " + build_id + ")");
-      if (!command.empty()) say("  command   {}\n", command);
-      if (node.contains("parent")) say("  forked by node {}\n", node["parent"].get<int>());
-      if (node.contains("spawned_by")) say("  spawned by node {} (vfork and execve)\n", node["spawned_by"].get<int>());
-      if (node.contains("replaces")) say("  took the place of node {} (execve)\n", node["replaces"].get<int>());
-      if (node.contains("problem")) {
-        say("  problem   {}\n", node["problem"].get<std::string>());
-        continue;
-      }
-      say("  events    {} in {}, {:.3f} s, {}\n", node["events"].get<uint64_t>(),
-          counted(node["threads"].get<uint64_t>(), "thread"), node.value("seconds", 0.0),
-          counted(node["trace_bytes"].get<uint64_t>(), "byte"));
-      if (node.contains("messages")) print_messages(node["messages"]);
-      say("  calls     {} patched, {} left to the catch-all, which caught {}\n",
-          counted(node["call_sites"]["patched"].get<uint64_t>(), "call site"),
-          node["call_sites"]["left_to_catch_all"].get<uint64_t>(),
-          counted(node["calls_caught"].get<uint64_t>(), "call"));
-      say("  ended     {}\n", node["ended"].get<std::string>());
-      if (node.contains("notice")) say("  notice    {}\n", node["notice"].get<std::string>());
-    }
-    for (const auto& step : info.value("steps", json::array()))
-      say("at logical time {:.6f} s friday record did: {} node {} {}\n", step["seconds"].get<double>(),
-          step["what"].get<std::string>(), step["node"].get<int>(), step["name"].get<std::string>());
-    for (const auto& refusal : info["refused"]) say("refused   {}\n", refusal["text"].get<std::string>());
-    for (const auto& pair : info["messages"])
-      say("messages {} -> {}: {} ({})\n", pair["from"].get<int>(), pair["to"].get<int>(),
-          pair["messages"].get<uint64_t>(), counted(pair["bytes"].get<uint64_t>(), "byte"));
-    if (info.contains("matched")) print_matching(info["matched"]);
-    if (info.contains("hosts") && info["hosts"].size() > 1)
-      for (const auto& host : info["hosts"]) print_host(host);
-    if (info.value("contradictions", 0) > 0)
-      say("dropped because the other matches contradict it: {}\n",
-          counted(info["contradictions"].get<uint64_t>(), "matched message"));
-    say("A recording holds whatever the programs saw, secrets too; {}.\n",
-        info["readable_by_others"].get<bool>() ? "others on this machine can read this one: chmod -R go= it"
-                                               : "its files are readable by you only");
-  }
-
-  int run_info(const InfoOptions& options) {
-    if (options.live) return show_live(options.recording, options.as_json);
-    auto recording = Recording::open(options.recording);
-    if (!recording) return complain("info", recording.error());
-    auto schedule = Schedule::load_or_compute(*recording);
-    json info = describe_all(*recording, schedule ? &*schedule : nullptr);
-    if (!schedule) info["problem"] = describe(schedule.error());
-    if (options.as_json) say_json(info);
-    else print_info(info);
-    if (!schedule) return complain("info", schedule.error());
-    return 0;
-  }
+int run_info(const InfoOptions& options) {
+  if (options.live) return show_live(options.recording, options.as_json);
+  auto recording = Recording::open(options.recording);
+  if (!recording) return complain("info", recording.error());
+  auto schedule = Schedule::load_or_compute(*recording);
+  json info = describe_all(*recording, schedule ? &*schedule : nullptr);
+  if (!schedule) info["problem"] = describe(schedule.error());
+  if (options.as_json) say_json(info);
+  else print_info(info);
+  if (!schedule) return complain("info", schedule.error());
+  return 0;
+}
 
 }  // namespace
 

@@ -183,11 +183,25 @@ bool Repl::wait_for_input() {
     }
     if (served) try {
         console_.attr("pump")();
+        if (terminal_) follow();
       } catch (const py::error_already_set&) {
         pumping_ = false;  // the next command that needs the failed gdb reports the error
       }
     if (set.is_ready(input)) return true;
   }
+}
+
+// Shows another prompt above which it is said why, if a gdb of the user has moved the group while a line was typed.
+void Repl::follow() {
+  const std::string now = console_.attr("prompt")().cast<std::string>();
+  if (now == prompt_) return;
+  prompt_ = now;
+  rl_clear_visible_line();
+  std::fflush(rl_outstream);
+  console_.attr("tell_moved")();
+  rl_set_prompt(prompt_.c_str());
+  rl_on_new_line();
+  rl_redisplay();
 }
 
 void Repl::on_line(char* text) {

@@ -33,6 +33,7 @@ class Repl {
   Event await_typed(std::string& line);
   Event await_piped(std::string& line);
   bool wait_for_input();
+  void follow();
   void feed(const std::string& text);
   void feed_line(const std::string& line, bool pasted);
   void remember(const std::string& line);
@@ -45,9 +46,9 @@ class Repl {
   std::string history_;  // path of the history file; empty: none
   std::string buffer_;   // input from a pipe that is not yet split into lines
   bool input_ended_ = false;
-  std::optional<std::string> typed_;
   std::string prompt_;       // as it is shown
   std::string typed_ahead_;  // what was typed before a pager began; it comes before what the terminal has now
+  std::optional<std::string> typed_;
   bool typed_end_ = false;
   int wake_[2] = {-1, -1};  // pipe on which signals wake the loop while it waits for a line: one byte for each
 };

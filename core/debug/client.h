@@ -16,6 +16,9 @@ namespace friday {
 
 class Client;
 
+// What Client::tell() tells.
+inline constexpr char kRuns[] = "runs", kStands[] = "stands";
+
 // Carries out what a client's gdb requests of the group; RspHost (core/rsp/host.h) describes each request.
 class ClientOwner {
  public:
@@ -46,6 +49,12 @@ class Client final : public RspHost {
   RspEndpoint& endpoint() { return endpoint_; }
   // The owner of this client's breakpoints.
   BreakpointOwner breakpoint_owner() const { return {BreakpointOwner::Kind::rsp_client, number_}; }
+  // Tells the user's gdb that the group runs or stands, at somebody else's request. A gdb that was started by the
+  // script for it (pyext/friday/users_gdb.py) reads that from a FIFO. Any other gdb cannot be told: it is
+  // refused what it would show of the node, until it runs it or connects again.
+  void tell(const std::string& what);
+  // The FIFO. Set before the first gdb connects.
+  std::string moves;
   // Its watched ranges, by kind, address and length.
   std::map<std::tuple<StopPointRequest::Kind, uint64_t, uint64_t>, StopPointId> watches;
 

@@ -23,6 +23,8 @@ Result<void> Runner::resume(Client& client, const ResumeRequest& request) {
     return {};
   }
   FRIDAY_TRY_VOID(client.view().commit());
+  std::optional<Running> running;
+  if (client.is_users()) running.emplace(gdbs_, &client);
   std::optional<ClientWait> wait;  // the user may interrupt the run in that gdb, or end it
   if (client.is_users()) wait.emplace(client.endpoint().client_socket(), [this] { session_.interrupt(); });
   std::optional<ThreadId> wanted;

@@ -67,7 +67,9 @@ Result<void> Debugger::restart() {
     if (session_->find(id)->info().parent) gdbs_.node_gone(id);
   forget_run();
   history_.clear();
-  return session_->restart();
+  auto restarted = session_->restart();
+  gdbs_.tell_users(kStands);
+  return restarted;
 }
 
 Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) {
@@ -76,6 +78,7 @@ Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) {
   for (NodeId id : session_->nodes())
     if (!session_->find(id)->has_process()) gdbs_.node_gone(id);
   history_.note_return();
+  gdbs_.tell_users(kStands);
   return {};
 }
 

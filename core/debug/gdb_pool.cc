@@ -1,5 +1,9 @@
 #include "core/debug/gdb_pool.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
@@ -167,7 +171,11 @@ Result<std::string> GdbPool::make_endpoint(NodeId id) {
   sysroots_.add_loader_names(*replayed);
   auto users = std::make_unique<Client>(*replayed, *owner_, sysroots_.path(*replayed), next_client_++, true);
   FRIDAY_TRY_VOID(users->endpoint().listen_unix(path));
+  users->moves = path + ".moves";
+  if (mkfifo(users->moves.c_str(), 0600) != 0 && errno != EEXIST)
+    return fail(ErrorCode::io, "cannot make {}: {}", users->moves, strerror(errno));
   node.users = std::move(users);
+  has_users_ = true;
   return path;
 }
 
@@ -221,7 +229,14 @@ void GdbPool::group_moved(NodeId here, ThreadId thread, const Client* mover) {
 
 void GdbPool::node_moved(NodeId id, ThreadId thread) { nodes_[id].own->moved(thread); }
 
+void GdbPool::tell_users(const std::string& what, const Client* mover) {
+  if (!has_users_ || closing_) return;
+  for (auto& [id, node] : nodes_)
+    if (node.users && node.users.get() != mover) node.users->tell(what);
+}
+
 void GdbPool::node_changed(NodeId id) {
+  if (Client* users = nodes_[id].users.get()) users->tell(kStands);
   GdbLink* own = nodes_[id].own.get();
   if (!own) return;
   if (focus_.is_elsewhere(id)) own->changed();

@@ -94,6 +94,9 @@ class GdbPool final : public Pump {
   void node_moved(NodeId node, ThreadId thread);
   // Call when memory of the node has changed but the node has not run.
   void node_changed(NodeId node);
+  // Tells all gdbs of the user but `mover` that the group begins to run, or stands again. Call when others than a gdb
+  // of the user's run the group, too.
+  void tell_users(const std::string& what, const Client* mover = nullptr);
   // Call when the loader has changed its list of libraries.
   void libraries_changed(NodeId node);
 
@@ -131,6 +134,7 @@ class GdbPool final : public Pump {
   std::map<std::string, std::unique_ptr<GdbZygote>> zygotes_;  // by the program's file; null if it cannot be started
   std::map<NodeId, NodeGdbs> nodes_;
   uint32_t next_client_ = 1;
+  bool has_users_ = false;  // there is an endpoint for a gdb of the user
   std::optional<NodeId> only_;
   bool closing_ = false;
   std::atomic<bool> interrupted_ = false;

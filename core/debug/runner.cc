@@ -136,6 +136,7 @@ Result<DebugStop> Runner::resume(std::optional<double> timeout) {
     GdbPool& gdbs;
     ~Forget() { (void)gdbs.take_interrupt(); }
   } forget{gdbs_};
+  const Running running(gdbs_);
   focus_.forget_reached();
   stop_points_.follow_missed_libraries();
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
@@ -154,6 +155,7 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
     if (node->events_done() > event.value)
       return fail(ErrorCode::usage, "node {} is past its event {}: restart first", id, event.value);
   }
+  const Running running(gdbs_);
   focus_.forget_reached();
   struct Ending {
     Runner& runner;
@@ -165,9 +167,9 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
   if (auto ended = judge_pending_end()) return std::move(*ended);
   events_.set_target({target});
+  (void)stop_points_.take_undecided();
   pending_stop_.reset();
   pending_event_.reset();
-  (void)stop_points_.take_undecided();
   return run_group(timeout);
 }
 
@@ -196,6 +198,7 @@ Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
   if (auto stop = judge_pending()) return std::move(*stop);
   last_client_stop_.reset();
   FRIDAY_TRY(mi, mi_step(command));
+  const Running running(gdbs_);
   auto done = l->execute(mi, gdbs_);
   if (!done) {
     if (done.error().code != ErrorCode::bad_input) return std::unexpected(done.error());

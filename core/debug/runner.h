@@ -46,6 +46,21 @@ class Runner final : public ClientOwner {
   void restart();
 
  private:
+  // While it exists, the group runs: the gdbs of the user are told, except the one that has asked for it.
+  class Running {
+   public:
+    explicit Running(GdbPool& gdbs, const Client* mover = nullptr) : gdbs_(gdbs), mover_(mover) {
+      gdbs_.tell_users(kRuns, mover_);
+    }
+    ~Running() { gdbs_.tell_users(kStands, mover_); }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    GdbPool& gdbs_;
+    const Client* mover_;
+  };
+
   void note_stop(const Stop& stop);
   Hits hits() const { return events_.target() ? Hits::passed_over : Hits::judged; }
   std::optional<DebugStop> judge(Stop stop);

@@ -177,6 +177,11 @@ void RspEndpoint::say(std::string_view text) {
     if (connection->session) connection->session->say(text);
 }
 
+void RspEndpoint::refuse_client(const std::string& why) {
+  for (auto& connection : connections_)
+    if (connection->session) connection->session->refuse(why);
+}
+
 // Closes finished connections. Must not run while code of a connection is on the stack: on_ready() calls it at its end,
 // and before a new connection is accepted.
 void RspEndpoint::drop_dead() {

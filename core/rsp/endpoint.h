@@ -39,6 +39,9 @@ class RspEndpoint {
   // Prints text on the client's console. The protocol allows that only while the client waits for the node to stop.
   void say(std::string_view text);
 
+  // RspSession::refuse() for the client.
+  void refuse_client(const std::string& why);
+
   bool has_client() const;
   int client_socket() const;  // -1 if there is no client
   bool client_waits() const;  // the node runs, or is about to run, on behalf of the client

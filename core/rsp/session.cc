@@ -69,10 +69,19 @@ const std::vector<RspSession::Command>& RspSession::commands() {
   return table;
 }
 
+namespace {
+// Whether a packet reads or writes what a client shows as the present state: registers, memory, the list of threads.
+bool shows_state(std::string_view packet) {
+  return packet.starts_with("qXfer:threads:") || packet.starts_with("qfThreadInfo") ||
+         (!packet.empty() && std::string_view("gGpPmMX").find(packet.front()) != std::string_view::npos);
+}
+}  // namespace
+
 void RspSession::handle(std::string_view packet) {
   if (closing_) return;
   FRIDAY_LOG(rsp, trace, "<- {}", packet);
   if (waiting_) return send_(kBadPacket);  // while the node runs, only the interrupt byte is allowed
+  if (!refusal_.empty() && shows_state(packet)) return send_("E." + refusal_);
   for (const Command& command : commands()) {
     TextCursor cursor(packet);
     if (!cursor.take(command.prefix)) continue;

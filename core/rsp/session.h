@@ -34,6 +34,12 @@ class RspSession {
   void report(const StopReport& report);  // the node stopped; the client is told only if it waits for that
   void say(std::string_view text);        // the client prints the text; only while it waits for the node
   void close();                           // the client is gone: removes its stop points
+  // Until the client resumes the node, answers its questions for registers, memory and threads with this error, because
+  // it does not know where the node stands now and cannot be told. A client that waits for a stop will be told, so it
+  // is not refused.
+  void refuse(std::string why) {
+    if (!waiting_) refusal_ = std::move(why);
+  }
 
   bool waiting() const { return waiting_; }  // the client waits for a stop reply
   bool closing() const { return closing_; }  // the last reply has been sent
@@ -116,6 +122,7 @@ class RspSession {
   Send send_;
   RspFiles files_;
   bool multiprocess_ = false, knows_swbreak_ = false, knows_hwbreak_ = false;
+  std::string refusal_;  // why the state of the node is not shown; empty: it is
   bool no_ack_ = false, waiting_ = false, closing_ = false, closed_ = false;
   std::optional<ThreadId> general_thread_, run_thread_;
   std::optional<StopReport> last_stop_;

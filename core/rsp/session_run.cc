@@ -80,6 +80,7 @@ std::vector<ThreadId> RspSession::take_moved() {
 RspSession::Reply RspSession::resume(ResumeRequest request) {
   request.moved = take_moved();
   waiting_ = true;
+  refusal_.clear();
   auto done = host_.resume(node_.id(), request);
   if (done) return {};
   waiting_ = false;

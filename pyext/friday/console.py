@@ -20,7 +20,7 @@ from typing import Any, Callable, Sequence
 import friday
 
 from . import commands, completion
-from .answers import Output, mark
+from .answers import Output, mark, seconds
 from .backend import Stop
 from .commands import Command, Quit
 from .errors import ComponentDied, Divergence, Error, NodeNotStarted, OutOfScope, UsageError

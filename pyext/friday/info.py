@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import bisect
+import pathlib
 import re
 import textwrap
 import time
@@ -81,6 +82,7 @@ def _time(session: "Session", command: Command, out: Output) -> None:
 
 def _endpoints(session: "Session", command: Command, out: Output) -> None:
     for node in _chosen(session, command):
+    script = pathlib.Path(__file__).with_name("users_gdb.py").read_text(encoding="utf-8")
         if node.state != "not started":
             path = pathlib.Path(node.endpoint).with_suffix(".py")
             path.write_text(f"ENDPOINT = {node.endpoint!r}\n{script}", encoding="utf-8")

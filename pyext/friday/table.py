@@ -90,7 +90,7 @@ OWNED: dict[str, Owned] = {
                  "Python expression has the value key. The expression may also be a dictionary from nodes to identifiers.",
                  "map chord @(srv.node.id)"),
     "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|signals|costs|steps|checkpoints|...", "Shows what Friday knows about the group. "
-                  "messages: the last messages that were sent or received, with their numbers for `goto message`; output: what was last written to standard output and error, with /REGEX/ only where it is found; endpoints: the socket of each node, to which a gdb of your own can connect; costs: which expressions were evaluated by a plan and which by gdb, and how long it took; steps: what the events of the group file did to nodes, and when. Other topics (threads, locals, "
+                  "messages: the last messages that were sent or received, with their numbers for `goto message`; output: what was last written to standard output and error, with /REGEX/ only where it is found; endpoints: how to connect a gdb of your own to each node; costs: which expressions were evaluated by a plan and which by gdb, and how long it took; steps: what the events of the group file did to nodes, and when. Other topics (threads, locals, "
                   "registers, ...) go to gdb.", "info messages redis-1 5", nodes=True),
     "py": Owned(2, "[NODES] py STATEMENT", "Executes Python in the session's namespace, whose names persist; @NODE(EXPR) reads "
                 "from a node. The value of an expression is shown. With a node list, it is executed once for each node.",

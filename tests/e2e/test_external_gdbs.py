@@ -1,0 +1,91 @@
+"""Gdbs of the user's beside the console: each sees where the group stands, whoever has moved it."""
+
+import re
+
+import pytest
+from console_support import PROMPT, Terminal
+from debug_support import ring  # noqa: F401
+
+GDB = r"^\(gdb\) $"
+
+
+@pytest.fixture
+def console(recorder, ring):  # noqa: F811
+    with Terminal(recorder, [recorder.friday, "replay", ring.path]) as opened:
+        opened.expect(PROMPT)
+        opened.command("break process_packet")
+        assert "stopped at breakpoint 1" in opened.command("c")
+        opened.command("delete")
+        yield opened
+    recorder.none_left()
+
+
+def endpoints(console):
+    """node: the script by which a gdb connects to it."""
+    return {int(node): path for node, path in re.findall(r"^node (\d) \(n\d\): gdb -x (\S+)", console.command("info endpoints"), re.M)}
+
+
+class ExternalGdb(Terminal):
+    """A gdb at a terminal. The console serves it while it waits at its prompt."""
+
+    def __init__(self, recorder, *arguments):
+        super().__init__(recorder, ["gdb", "-nx", "-q", "-iex", "set pagination off", "-iex", "set confirm off", "-iex", "set style enabled off",
+                                    "-iex", "set auto-load off", *arguments], columns=200)
+        self.expect(GDB, 60)
+
+    def command(self, line, seconds=60):
+        self.send(line + "\r")
+        shown = self.expect(GDB, seconds)
+        return re.sub(GDB, "", shown.partition("\n")[2], flags=re.M)
+
+
+def test_gdbs_and_the_prompt_follow_whoever_moves_the_group(console, recorder):
+    paths = endpoints(console)
+    here, there = sorted(paths)[:2]
+    with ExternalGdb(recorder, "-x", paths[here]) as first, ExternalGdb(recorder, "-x", paths[there]) as second:
+        # The console moves the group: both gdbs show the place where their nodes stand now.
+        second.command("backtrace")
+        for gdb in (first, second):
+            gdb.command("info threads")
+        assert "stopped at breakpoint" in console.command(f"{here} tbreak stabilize") + console.command("c")
+        for gdb in (first, second):
+            gdb.expect("The group has been moved by others. Now node")
+            gdb.expect(GDB)
+        assert re.match(r"#0 +stabilize \(", first.command("backtrace")) and "stabilize" in first.command("info threads")
+        # A gdb moves it: the prompt of the console and the other gdb follow.
+        before = console.command("info time")
+        first.command("tbreak stabilize")
+        assert re.search(r"stabilize \(", first.command("continue"))
+        shown = console.expect(r"a gdb of yours has moved the group: it stands at [\d.]+ s now\n" + PROMPT.lstrip("^"))
+        now = re.search(r"stands at ([\d.]+) s", shown)[1]
+        assert f"@{now}s)" in shown and now != re.search(r"logical time ([\d.]+)", before)[1]
+        second.expect("The group has been moved by others. Now node")
+        second.expect(GDB)
+        assert "stabilize" in console.command(f"{here} backtrace")
+        # And what each shows is what the console's own gdb says of the node.
+        for node, gdb in ((here, first), (there, second)):
+            own = re.findall(r"#\d+ +(?:0x\w+ in )?(\w+)", console.command(f"{node} backtrace"))
+            assert own and re.findall(r"#\d+ +(?:0x\w+ in )?(\w+)", gdb.command("backtrace")) == own
+        for gdb in (first, second):
+            gdb.send("quit\r")
+            gdb.finish()
+
+
+def test_a_gdb_that_cannot_follow_is_refused_what_would_be_old(console, recorder):
+    paths = endpoints(console)
+    node = min(paths)
+    socket = paths[node].removesuffix(".py")
+    with ExternalGdb(recorder, "-ex", f"target remote {socket}") as gdb:
+        assert re.search(r"^#0 ", gdb.command("backtrace"), re.M) and "1 at" in gdb.command("tbreak stabilize")
+        console.command("tbreak stabilize")
+        assert "stopped at" in console.command("c")
+        shown = gdb.command("info registers rax") + gdb.command("info threads") + gdb.command("print srv.received")
+        assert "The group has been moved by others" in shown, shown
+        # It may go on: then it knows.
+        shown = gdb.command("continue")
+        while "has ended" in shown:  # the end of another node stops the group, too
+            shown = gdb.command("continue")
+        assert "stabilize" in shown
+        assert "moved by others" not in gdb.command("info registers rax") + gdb.command("backtrace")
+        gdb.send("quit\r")
+        gdb.finish()
