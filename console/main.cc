@@ -10,8 +10,10 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "console/complete.h"
 #include "console/doctor.h"
 #include "console/dump.h"
+#include "console/help.h"
 #include "console/info.h"
 #include "console/log.h"
 #include "console/merge.h"
@@ -19,6 +21,7 @@
 #include "console/paths.h"
 #include "console/record.h"
 #include "console/replay.h"
+#include "console/report.h"
 #include "console/run.h"
 #include "console/verify.h"
 #include "core/base/nearest.h"
@@ -63,6 +66,9 @@ int main(int argc, char** argv) {
   friday::add_log_command(app, &status);
   friday::add_dump_command(app, &status);
   friday::add_doctor_command(app, &status);
+  friday::add_report_command(app, &status);
+  friday::add_help_command(app, &status);
+  friday::add_completion_command(app, &status);
   app.add_flag_callback(
       "--python-path",
       [] {
@@ -70,6 +76,10 @@ int main(int argc, char** argv) {
         throw CLI::Success();
       },
       "Print the directory of the package friday, for PYTHONPATH: import friday and the pytest plugin");
+  if (argc > 1 && std::string_view(argv[1]) == "__complete") {
+    for (const std::string& word : friday::complete_words(app, {argv + 2, argv + argc})) fmt::print("{}\n", word);
+    return 0;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -23,5 +23,6 @@ std::string beside(const char* directory) {
 
 std::string library_directory() { return beside("lib"); }
 std::string package_directory() { return beside("python"); }
+std::string docs_directory() { return beside("docs"); }
 
 }  // namespace friday

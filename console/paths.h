@@ -10,5 +10,7 @@ std::string executable_path();
 std::string library_directory();
 // The directory of the Python package friday.
 std::string package_directory();
+// The pages of the documentation.
+std::string docs_directory();
 
 }  // namespace friday

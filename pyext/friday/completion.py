@@ -9,6 +9,7 @@ import pathlib
 import re
 from typing import TYPE_CHECKING, Any, Iterable
 
+from . import pages
 from .commands import words
 from .errors import Error
 from .info import GDB_TOPICS, REFUSED_TOPICS, TOPICS, resolve_topic
@@ -52,7 +53,8 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
         case "source":
             return None
         case "help":
-            return _starting(typed, {*OWNED, *_gdb(session, typed)}), True
+            return _starting(typed, pages.topics() if rest.startswith("page") and (" " in rest or line[-1:].isspace())
+                             else {*OWNED, *pages.topics(), "page", *_gdb(session, typed)}), True
         case "node":
             return _nodes(session, typed), True
         case "goto":

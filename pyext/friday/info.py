@@ -8,6 +8,7 @@ import textwrap
 import time
 from typing import TYPE_CHECKING, Any, Callable
 
+from . import pages
 from .answers import Output, counted, seconds, table
 from .commands import Command, Verb, forward, nearest, nodes_of
 from .costs import info_costs
@@ -16,7 +17,7 @@ from .handlers import Handler
 from .history import info_checkpoints
 from .recordings import Recording
 from .signals import info_signals
-from .table import OWNED, REFUSED, refusal, resolve
+from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
 
 if TYPE_CHECKING:
     from .backend import Message
@@ -81,8 +82,8 @@ def _time(session: "Session", command: Command, out: Output) -> None:
 
 
 def _endpoints(session: "Session", command: Command, out: Output) -> None:
-    for node in _chosen(session, command):
     script = pathlib.Path(__file__).with_name("users_gdb.py").read_text(encoding="utf-8")
+    for node in _chosen(session, command):
         if node.state != "not started":
             path = pathlib.Path(node.endpoint).with_suffix(".py")
             path.write_text(f"ENDPOINT = {node.endpoint!r}\n{script}", encoding="utf-8")
@@ -299,18 +300,34 @@ def _help(session: "Session", command: Command, filename: str | None, out: Outpu
         out("A node list may stand before a command; `all` are all nodes, `.` is the selected one:")
         out("  4,5 print x      0-9,!3 backtrace      redis-* info threads")
         out("`help COMMAND` explains a command and shows an example.")
+        out("`help page` lists the pages of the documentation, and `help page NAME` shows one.")
         return
-    word = command.rest.split()[0]
+    word, *more = command.rest.split()
     name = resolve(word)
-    if name in OWNED:
+    if word == "page" or name is None and word in pages.topics():
+        for line in pages.answer(more if word == "page" else [word, *more]):
+            out(line)
+    elif name in OWNED:
         for line in help_text(name):
             out.prose(line, "  ") if not line.startswith("    ") else out(line)
+        if word in pages.topics():
+            out(f"`help page {word}` shows the page of this name.")
     elif name in REFUSED:
         out(refusal(name))
     else:
-        for line in session.backend.gdb(session.here, f"help {command.rest}").splitlines():
-            if not _is_refused(line):
-                out(line)
+        _help_of_gdb(session, command.rest, out)
+
+
+def _help_of_gdb(session: "Session", topic: str, out: Output) -> None:
+    try:
+        lines = session.backend.gdb(session.here, f"help {topic}").splitlines()
+    except Error as error:
+        if not error.message.startswith("Undefined command"):
+            raise
+        raise UsageError(f"there is no command and no page `{topic}`{nearest(topic, [*OWNED, *pages.topics(), *GDB_COMMANDS])}") from None
+    for line in lines:
+        if not _is_refused(line):
+            out(line)
 
 
 def _is_refused(line: str) -> bool:

@@ -107,7 +107,7 @@ OWNED: dict[str, Owned] = {
                   "handlers, Python names, aliases, maps and the position.", "save session ring.friday"),
     "source": Owned(2, "source FILE", "Carries out the commands of a file; a file named *.py is executed as Python in Friday's dialect.",
                     "source ring.friday"),
-    "help": Owned(1, "help [COMMAND]", "Lists the commands, or explains one command of Friday or gdb.", "help watch"),
+    "help": Owned(1, "help [COMMAND | PAGE | page [PAGE [WORDS]]]", "Lists the commands, or explains one command of Friday or gdb; or shows a page of the documentation (`help page` lists them), or the places of a page in which the words occur.", "help watch"),
     "quit": Owned(1, "quit", "Ends the replay; so does the end of the input (Ctrl-D).", "quit"),
 }
 
