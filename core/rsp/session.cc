@@ -1,6 +1,8 @@
 // Packet dispatch, connection, threads, registers and memory. Execution control is in session_run.cc.
 #include "core/rsp/session.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -70,10 +72,22 @@ const std::vector<RspSession::Command>& RspSession::commands() {
 }
 
 namespace {
+// Whether memory cannot be written by the program, as its code: it is what it was, however far the node has run. A gdb
+// needs it to set breakpoints.
+bool never_changes(NodeControl& node, uint64_t address) {
+  const auto mappings = node.mappings();
+  return mappings && std::ranges::any_of(*mappings, [&](const Mapping& each) {
+           return each.low <= address && address < each.high && !(each.protection & PROT_WRITE);
+         });
+}
+
 // Whether a packet reads or writes what a client shows as the present state: registers, memory, the list of threads.
-bool shows_state(std::string_view packet) {
-  return packet.starts_with("qXfer:threads:") || packet.starts_with("qfThreadInfo") ||
-         (!packet.empty() && std::string_view("gGpPmMX").find(packet.front()) != std::string_view::npos);
+bool shows_state(NodeControl& node, std::string_view packet) {
+  if (packet.starts_with("qXfer:threads:") || packet.starts_with("qfThreadInfo")) return true;
+  if (packet.empty() || std::string_view("gGpPmMX").find(packet.front()) == std::string_view::npos) return false;
+  TextCursor cursor(packet.substr(1));
+  const auto address = packet.front() == 'm' ? cursor.hex() : std::nullopt;
+  return !address || !never_changes(node, *address);
 }
 }  // namespace
 
@@ -81,7 +95,7 @@ void RspSession::handle(std::string_view packet) {
   if (closing_) return;
   FRIDAY_LOG(rsp, trace, "<- {}", packet);
   if (waiting_) return send_(kBadPacket);  // while the node runs, only the interrupt byte is allowed
-  if (!refusal_.empty() && shows_state(packet)) return send_("E." + refusal_);
+  if (!refusal_.empty() && shows_state(node_, packet)) return send_("E." + refusal_);
   for (const Command& command : commands()) {
     TextCursor cursor(packet);
     if (!cursor.take(command.prefix)) continue;
