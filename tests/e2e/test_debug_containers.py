@@ -53,7 +53,7 @@ def test_each_kind_of_container_is_a_value(node):
         assert value is None or hash(value) == hash(node.read(f"all.{name}"))
 
 
-@pytest.mark.parametrize("name", ["names", "rows", "empty", "many", "few", "accounts", "flags", "set", "chain", "wide"])
+@pytest.mark.parametrize("name", ["names", "rows", "empty", "many", "few", "accounts", "flags", "set", "chain"])
 def test_a_view_has_the_items_of_the_value(node, name):
     """Of random access and not, of strings and of plain numbers."""
     whole, view = node.read(f"all.{name}"), node.view(f"all.{name}")

@@ -96,23 +96,3 @@ def test_a_careful_leader_counts_nobody_who_has_not_acknowledged(recorder, build
     assert code == 0 and said.endswith(" 0 lost") and not truth
     assert predicate(recorder, recording.path, "acknowledged", *ACKNOWLEDGED) == (0, [])
     assert predicate(recorder, recording.path, "log_prefix", *LOG, "--committed", "store->committed_") == (0, [])
-
-
-@pytest.mark.full
-@pytest.mark.limit(1500)
-def test_until_it_fails(recorder):
-    """The group is recorded until the check finds that an acknowledged entry is lost; then the predicate and the console find why."""
-    runs = recorder.directory / "runs"
-    done = recorder.run([recorder.friday, "record", "-q", "-o", runs, "--until-failure", "150", "--keep", "failed", "--group", SOURCE.with_name("store.toml")],
-                        cwd=ROOT, timeout=1400)
-    assert done.returncode == 1, done.stdout + done.stderr
-    last = json.loads((runs / "runs.jsonl").read_text().splitlines()[-1])
-    found = runs / f"run-{last['run']}"
-    code, violations = predicate(recorder, found, "acknowledged", *ACKNOWLEDGED)
-    lost = {int(value) for value in re.findall(r"lost: n\d acknowledged (\d+) ", (found / "check.log").read_text())}
-    counted = {violation["values"]["entry"][1] for violation in violations if " counts " in violation["message"]}
-    assert code == 1 and lost and lost <= counted
-    console = f"break store.cc:{LINE} if request.value == {min(lost)} && !reply.ok\ncontinue\nprint reply.term\nprint request.term\nbacktrace 1\n"
-    (recorder.directory / "ask.friday").write_text(console)
-    done = recorder.run(["/bin/sh", "-c", f"'{recorder.friday}' replay '{found}' < '{recorder.directory / 'ask.friday'}'"], timeout=300)
-    assert re.search(rf"acknowledged_by .*store\.cc:{LINE}", done.stdout), done.stdout + done.stderr
