@@ -1,6 +1,7 @@
 #include "core/debug/expression_text.h"
 
 #include <cctype>
+#include <vector>
 
 namespace friday {
 
@@ -67,6 +68,25 @@ bool has_call(const std::string& expression) {
         expression.find_last_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789", before) + 1;
     const std::string_view word = std::string_view(expression).substr(start, end - start);
     if (word != "sizeof" && word != "alignof" && word != "_Alignof") return true;
+  }
+  return false;
+}
+
+bool passes_literal_to_function(std::string_view expression) {
+  std::vector<size_t> open;  // the parentheses and brackets around the place
+  for (size_t i = 0; i < expression.size(); i++) {
+    const char c = expression[i];
+    if (c == '(' || c == '[') open.push_back(i);
+    if ((c == ')' || c == ']') && !open.empty()) open.pop_back();
+    if (c != '"' && c != '\'') continue;
+    if (c == '"' && !open.empty() && expression[open.back()] == '(') {
+      size_t name = open.back();
+      while (name > 0 && is_identifier(expression[name - 1])) name--;
+      const bool named = name < open.back();
+      const bool member = name > 0 && (expression[name - 1] == '.' || expression.substr(0, name).ends_with("->"));
+      if (named && !member) return true;
+    }
+    for (i++; i < expression.size() && expression[i] != c; i++) i += expression[i] == '\\';
   }
   return false;
 }

@@ -45,7 +45,8 @@ Result<RawValue> Expressions::read(NodeId id, const std::string& expression) {
 Result<RawValue> Expressions::answer(NodeId id, const std::string& expression, Used& used) {
   FRIDAY_TRY(node, focus_.started_node(id));
   const bool stages = Workspace::is_needed_by(expression);
-  if (stages && !Workspace::is_named_in(expression)) {  // a literal that is only compared is part of the plan
+  // A literal that is only compared is part of the plan.
+  if (stages && !Workspace::is_named_in(expression) && !passes_literal_to_function(expression)) {
     auto plan = symbols_.plan(id, expression);
     if (plan && plan->plan->kind != ExpressionPlan::Kind::gdb && plan->plan->kind != ExpressionPlan::Kind::call)
       return read_by_plan(*node, *plan);

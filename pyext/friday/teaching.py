@@ -190,7 +190,7 @@ class Names:
         if places:
             return OutOfScope(f"`{name}` is not in scope here: it is a variable of {_listed(places)}", node=node, event=error.event,
                               scopes=tuple(place.function for place in places if place.function))
-        return _with_nearest(error, name, [*names, *self._members(node, "this", "->")])  # in a method, members go by their bare names
+        return _with_nearest(error, name, [*names, *(self._members(node, "this", "->") if self._is_in_method(node) else ())])
 
     def _no_information(self, node: int, error: NoSymbol) -> NoSymbol:
         """If the program has no debug information, the error with advice on how to add it; otherwise the error as it is."""
@@ -214,6 +214,14 @@ class Names:
                 taught = NoSymbol(f"{error.message.rstrip('.')}; there are {', '.join(members[:_SHOWN_MEMBERS])}{more}", node=error.node, event=error.event)
             return taught
         return error
+
+    def _is_in_method(self, node: int) -> bool:
+        """Whether members go by their bare names where the node stands. That there is no `this` is known for all nodes of a program."""
+        try:
+            self._session.backend.read(node, self._session.plans["this"])
+        except Error:
+            return False
+        return True
 
     def _members(self, node: int, operand: str, operator: str) -> list[str]:
         """The names of the fields and methods, those of base classes too, that an operand has behind `.`, `->` or `::`. gdb does not evaluate

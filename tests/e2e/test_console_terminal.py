@@ -376,7 +376,7 @@ def test_diff_shows_the_fields_in_which_nodes_differ(piped, ring):  # noqa: F811
     done = piped("goto 2\ndiff 1 2 srv\ndiff 1 2 srv.period\ndiff 0 1 srv.node.addr\ndiff 0 9 srv\n")
     assert re.search(r"^ +n1 +n2$", done.stdout, re.M), done.stdout
     assert re.search(rf"^srv\.node\.id +{ring.plan.nodes[1].id} +{ring.plan.nodes[2].id}$", done.stdout, re.M) and "\nsrv.period " not in done.stdout
-    assert "equal on node 1 (n1) and node 2 (n2): 150" in done.stdout and re.search(r"^srv\.node\.addr +127\.0\.0\.1:\d+ +127\.0\.0\.1:\d+$", done.stdout, re.M)
+    assert "equal on node 1 (n1) and node 2 (n2): 150" in done.stdout and re.search(r'^srv\.node\.addr +"127\.0\.0\.1:\d+" +"127\.0\.0\.1:\d+"$', done.stdout, re.M)
     assert done.stderr.startswith("no node 9")
 
 
