@@ -21,8 +21,8 @@ std::string unescape(std::string_view inside);
 // as in char(*)[8].
 bool has_call(const std::string& expression);
 
-// Whether a string literal is an argument of a function: f("x"), but neither s == "x" nor m.at("x"), whose function is a
-// member.
+// Whether a string literal is an argument of a function: f("x"), but neither s == "x" nor m.at("x"), whose function is
+// a member.
 bool passes_literal_to_function(std::string_view expression);
 
 // Splits FUNC::LOCAL, FUNC::LOCAL->member and the like into FUNC and the rest; none if the expression has another form.
