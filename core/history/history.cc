@@ -120,7 +120,7 @@ bool History::is_covered(uint64_t events) const {
   return known && known->events() > events_then_;
 }
 
-// Makes a checkpoint, unless there is one of this place.
+// Makes a checkpoint here, and drops others that are too many for the limits then.
 Result<void> History::make() {
   const uint64_t events = session_.events_done();
   FRIDAY_TRY(made, session_.checkpoint());
