@@ -446,6 +446,11 @@ class Session {
     DebugStop stop = stopped(std::move(result));
     return stop;
   }
+  std::optional<DebugStop> run_back(const std::vector<uint32_t>& passed) {
+    auto result = interruptible([&](Debugger& d) { return d.backward().run({passed.begin(), passed.end()}); });
+    if (result && *result && (*result)->kind == Stop::Kind::interrupt) replay().clear_interrupt();
+    return value_or_raise(std::move(result));
+  }
   void release_processor() {
     if (debugger_) debugger_->session().leave_processor();
   }
@@ -727,6 +732,11 @@ void bind_session(py::module_& module) {
             return make_stop(self, self.cast<Session&>().run_to(node, event, timeout));
           },
           py::arg("node"), py::arg("event"), py::arg("timeout") = py::none())
+      .def("run_back",
+           [](const py::object& self, const std::vector<uint32_t>& passed) {
+             auto stop = self.cast<Session&>().run_back(passed);
+             return stop ? make_stop(self, *std::move(stop)) : py::object(py::none());
+           })
       .def("release_processor", &Session::release_processor)
       .def("interrupt", &Session::interrupt)
       .def("restart", &Session::restart, py::arg("sync") = py::none())

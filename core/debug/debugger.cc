@@ -20,7 +20,8 @@ Debugger::Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions optio
       expressions_(*session_, focus_, gdbs_, alterations_),
       stop_points_(*session_, focus_, gdbs_, expressions_, options.patch_stores),
       history_(*session_),
-      runner_(*session_, focus_, gdbs_, expressions_.calls(), stop_points_, history_) {
+      runner_(*session_, focus_, gdbs_, expressions_.calls(), stop_points_, history_),
+      backward_(*session_, focus_, stop_points_, runner_, history_, *this) {
   // Two calls go from a lower part to a higher one, each through an interface: requests of gdbs, and changes of memory.
   gdbs_.set_owner(runner_);
   expressions_.set_observer(stop_points_);
@@ -39,6 +40,7 @@ void Debugger::node_started(ReplayNode& node) {
   focus_.select_thread(node.id(), node.current());
   stop_points_.node_started(node);
   runner_.node_started(node);
+  backward_.node_started(node);
 }
 
 Result<void> Debugger::serve(int timeout_ms) {
@@ -85,7 +87,7 @@ Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) {
 Result<bool> Debugger::approach(const Mark& target) {
   FRIDAY_TRY(node, session_->node(target.node));
   const bool past = node->events_done() > target.event.value;
-  const GroupCheckpoint* nearest = history_.before(session_->schedule().position_of(target.node, target.event));
+  const auto nearest = history_.before(session_->schedule().position_of(target.node, target.event));
   if (nearest && (past || (!alterations_.any() && nearest->events() > session_->events_done()))) {
     if (go_back(*nearest)) return true;
     FRIDAY_TRY_VOID(restart());  // the group is at no defined place

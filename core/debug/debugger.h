@@ -1,6 +1,7 @@
 // The debugger of a replayed group, used by the console and by Python. It consists of parts that each own their state
 // and are used directly:
 //
+//   backward()      run back to the previous hit                  core/debug/backward.h
 //   runner()        resume, step, run to a mark, timers                core/debug/runner.h
 //   stop_points()   breakpoints and watchpoints on all nodes           core/debug/group_stop_points.h
 //   expressions()   read, write and call by expression                 core/debug/expressions.h
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "core/debug/alterations.h"
+#include "core/debug/backward.h"
 #include "core/debug/expressions.h"
 #include "core/debug/focus.h"
 #include "core/debug/gdb_pool.h"
@@ -38,10 +40,10 @@ struct DebuggerOptions {
   bool patch_stores = true;  // patch stores that cause many false positives (core/stop/patched_stores.h)
 };
 
-class Debugger {
+class Debugger final : private Returner {
  public:
   static Result<std::unique_ptr<Debugger>> open(const std::string& recording, DebuggerOptions options);
-  ~Debugger();
+  ~Debugger() override;
   Debugger(const Debugger&) = delete;
   Debugger& operator=(const Debugger&) = delete;
 
@@ -53,6 +55,7 @@ class Debugger {
   Runner& runner() { return runner_; }
   GdbPool& gdbs() { return gdbs_; }
   History& history() { return history_; }
+  Backward& backward() { return backward_; }
 
   // Serves all gdbs, including those of the user, which may run the group. Call while a prompt waits. Returns after
   // something was served, and at the latest after `timeout_ms`; -1 waits without limit.
@@ -61,7 +64,7 @@ class Debugger {
   // thread and in signal handlers.
   void interrupt();
   // Rebuilds all nodes from their start images. gdbs and stop points are kept. `sync` changes the order.
-  Result<void> restart();
+  Result<void> restart() override;
   Result<void> restart(SyncMode sync);
   // Brings the group to the last checkpoint before the target; if it is past the target and there is no checkpoint, to
   // the start. Nothing is altered any more then. Leaves it where it is if that is as near. Returns whether it has
@@ -76,7 +79,7 @@ class Debugger {
   Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions options);
   void node_started(ReplayNode& node);
   void forget_run();
-  Result<void> go_back(const GroupCheckpoint& checkpoint);
+  Result<void> go_back(const GroupCheckpoint& checkpoint) override;
 
   std::unique_ptr<ReplaySession> session_;
   Focus focus_;
@@ -86,6 +89,7 @@ class Debugger {
   GroupStopPoints stop_points_;
   History history_;
   Runner runner_;
+  Backward backward_;
   std::vector<std::string> output_;  // what called functions have written, for take_notices()
 };
 

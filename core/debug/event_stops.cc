@@ -107,9 +107,11 @@ Result<uint64_t> EventStops::next_catch(ReplayNode& node) {
 
 // The event before which the node must wait.
 Result<uint64_t> EventStops::next_event(ReplayNode& node, const std::optional<Mark>& timer) {
-  if (target_) return target_->mark && target_->mark->node == node.id() ? target_->mark->event.value : kNever;
+  const bool is_target = target_ && target_->mark && target_->mark->node == node.id();
+  const uint64_t wanted = is_target ? target_->mark->event.value : kNever;
+  if (is_passing()) return wanted;
   FRIDAY_TRY(caught, next_catch(node));
-  return timer && timer->node == node.id() ? std::min(caught, timer->event.value) : caught;
+  return std::min({wanted, caught, timer && timer->node == node.id() ? timer->event.value : kNever});
 }
 
 void EventStops::arm(ReplayNode& node, uint64_t event) {
@@ -131,7 +133,7 @@ Result<void> EventStops::prepare() {
     if (is_enabled(id)) enabled.push_back(id);
   if (std::exchange(enabled_, enabled) != enabled) forget_catches();
   if (enabled_.empty() && timers_.empty() && !target_ && !armed_nodes_) return {};  // as at most stops
-  timer_ = target_ ? std::nullopt : next_timer();
+  timer_ = is_passing() ? std::nullopt : next_timer();
   for (NodeId id : session_.nodes()) {
     ReplayNode* node = session_.find(id);
     if (node->state() == NodeState::ended) forget_armed(id);
@@ -152,21 +154,26 @@ void EventStops::node_started(ReplayNode& node) {
 
 std::optional<DebugStop> EventStops::judge(Stop stop, bool may_ask) {
   const uint64_t event = session_.mark(stop.node).event.value;
-  if (target_) return judge_target(std::move(stop));
+  if (auto reached = judge_target(stop); reached || is_passing()) return reached;
   if (auto due = judge_timers(stop, event)) return due;
   return judge_catches(std::move(stop), event, may_ask);
 }
 
 std::optional<DebugStop> EventStops::judge_target(Stop stop) {
+  if (!target_ || !target_->mark) return std::nullopt;
   const auto& mark = target_->mark;
-  if (!mark || stop.node != mark->node || session_.mark(stop.node).event < mark->event) return std::nullopt;
+  if (stop.node != mark->node || session_.mark(stop.node).event < mark->event) return std::nullopt;
+  stand_before(*mark);
+  return with_kind(std::move(stop), Stop::Kind::reached);
+}
+
+void EventStops::stand_before(const Mark& mark) {
   // Timers that were due on the way are skipped.
-  const int64_t now = session_.schedule().time_of(stop.node, mark->event).l;
+  const int64_t now = session_.schedule().time_of(mark.node, mark.event).l;
   for (auto& [id, timer] : timers_)
     while (timer.next && timer.next <= now) timer.next += timer.period;
-  nodes_[stop.node].told = mark->event.value;
-  focus_.set_reached(*mark);
-  return with_kind(std::move(stop), Stop::Kind::reached);
+  nodes_[mark.node].told = mark.event.value;
+  focus_.set_reached(mark);
 }
 
 std::optional<DebugStop> EventStops::judge_timers(const Stop& stop, uint64_t event) {
@@ -207,7 +214,7 @@ std::optional<DebugStop> EventStops::judge_catches(Stop stop, uint64_t event, bo
 
 std::vector<uint32_t> EventStops::catching_death(NodeId node, int signal) const {
   std::vector<uint32_t> ids;
-  if (target_) return ids;
+  if (is_passing()) return ids;
   for (const auto& [id, filter] : catches_)
     if (covers(id, node) && filter.takes_death(signal)) ids.push_back(id);
   return ids;

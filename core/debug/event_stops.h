@@ -30,16 +30,17 @@ class EventStops {
   // Call before a stop point is removed; it need not be one of these.
   void forget(uint32_t id);
 
-  // While there is a target, its node waits before that event, and timers and catchpoints are passed over.
+  // While there is a target, its node waits before that event.
   struct Target {
     std::optional<Mark> mark;  // none: the end of the recording
+    bool passing = true;       // timers and catchpoints are passed over, and so are all other stop points
   };
   void set_target(Target target) { target_ = target; }
   void clear_target() {
+    if (is_passing()) forget_catches();
     target_.reset();
-    forget_catches();
   }
-  const std::optional<Target>& target() const { return target_; }
+  bool is_passing() const { return target_ && target_->passing; }
 
   // Call before the group runs. Fails if a trace is damaged.
   Result<void> prepare();
@@ -48,6 +49,9 @@ class EventStops {
   // Call when all nodes are rebuilt.
   void restart();
 
+  // Call when a node was brought to wait before an event of which the user has heard: no catchpoint and no timer stops
+  // it there again.
+  void stand_before(const Mark& mark);
   // What it means that a node waits before an event; none if the group must continue. `may_ask`: gdb may be asked about
   // conditions; a condition that then cannot be evaluated counts as true.
   std::optional<DebugStop> judge(Stop stop, bool may_ask);

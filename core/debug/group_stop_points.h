@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -92,6 +93,23 @@ class GroupStopPoints final : public MemoryObserver {
   // died too. The run must then end, or hits would be missed silently. Returned once.
   std::optional<std::string> take_lost_part() { return std::exchange(lost_part_, std::nullopt); }
   bool has_lost_part() const { return lost_part_.has_value(); }
+
+  // While it exists, hits are judged for a search through the past: none is counted, no ignore count applies, and those
+  // of the stop points `passed` are no hits.
+  class Search {
+   public:
+    Search(GroupStopPoints& points, std::set<uint32_t> passed) : points_(points) {
+      points_.search_ = std::move(passed);
+    }
+    ~Search() { points_.search_.reset(); }
+    Search(const Search&) = delete;
+    Search& operator=(const Search&) = delete;
+
+   private:
+    GroupStopPoints& points_;
+  };
+  // Counts a hit of each, at a place that a search has found. No ignore count applies.
+  void count_found(const std::vector<uint32_t>& ids);
 
   // Messages for the user about watches, each returned once.
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
@@ -189,6 +207,7 @@ class GroupStopPoints final : public MemoryObserver {
   std::shared_ptr<HotStores> hot_stores_ = std::make_shared<HotStores>();
   std::optional<std::string> lost_part_;
   std::optional<DebugStop> undecided_;
+  std::optional<std::set<uint32_t>> search_;  // during a Search: the stop points that it passes over
   std::vector<std::string> notices_;
 };
 

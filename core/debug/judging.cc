@@ -67,7 +67,15 @@ bool GroupStopPoints::pass_over_own(Stop& stop, bool may_ask) {
 }
 
 // Counts a hit whose condition held. Returns whether it is reported, which it is not while its ignore count lasts.
-bool GroupStopPoints::count_hit(StopPoint& point) { return points_.count_hit(point.id) == HitVerdict::run_handlers; }
+bool GroupStopPoints::count_hit(StopPoint& point) {
+  if (search_) return !search_->contains(point.id.value);
+  return points_.count_hit(point.id) == HitVerdict::run_handlers;
+}
+
+void GroupStopPoints::count_found(const std::vector<uint32_t>& ids) {
+  for (uint32_t id : ids)
+    if (StopPoint* point = points_.find({id})) point->hit_count++;
+}
 
 // Leaves those of the stop's points that were hit, and counts their hits. If the user interrupts a condition, nothing
 // is counted.

@@ -52,7 +52,7 @@ DebugStop Runner::judge_end(Stop stop) {
   return out;
 }
 
-Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
+Result<DebugStop> Runner::run_group(std::optional<double> timeout, const Ends& ends) {
   history_.begin_run();
   std::optional<Alarm> alarm;
   struct Deadline {  // resets the deadline after the run
@@ -73,6 +73,7 @@ Result<DebugStop> Runner::run_group(std::optional<double> timeout) {
     FRIDAY_LOG(debug, debug, "stop: {}, node {}, thread {}, at {:#x}", name_of(stop->kind), stop->node,
                stop->thread.value, stop->pc.value);
     note_stop(*stop);
+    if (ends && ends(*stop)) return with_kind(std::move(*stop), Stop::Kind::reached);
     if (stop_points_.has_lost_part()) return lost_part(std::move(*stop));
     if (timeout && stop->kind == Stop::Kind::interrupt && std::chrono::steady_clock::now() >= *session_.deadline)
       return with_kind(std::move(*stop), Stop::Kind::pause);
@@ -117,6 +118,7 @@ std::optional<DebugStop> Runner::judge_pending_end() {
 }
 
 void Runner::note_stop(const Stop& stop) {
+  last_kind_ = stop.kind;
   focus_.note_stop(stop);
   focus_.select_thread(stop.node, stop.thread);
   gdbs_.group_moved(stop.node, stop.thread);
@@ -129,6 +131,7 @@ void Runner::restart() {
   pending_event_.reset();
   pending_ends_.clear();
   last_client_stop_.reset();
+  last_kind_ = Stop::Kind::started;
 }
 
 Result<DebugStop> Runner::resume(std::optional<double> timeout) {
@@ -171,6 +174,22 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
   pending_stop_.reset();
   pending_event_.reset();
   return run_group(timeout);
+}
+
+Result<DebugStop> Runner::search(std::optional<Mark> target, const Ends& ends) {
+  const Running running(gdbs_);
+  focus_.forget_reached();
+  struct Ending {
+    Runner& runner;
+    ~Ending() { runner.events_.clear_target(); }
+  } ending{*this};
+  events_.set_target({target, false});
+  return run_group(std::nullopt, ends);
+}
+
+void Runner::stand(const Mark& mark, ThreadId thread, bool waiting) {
+  note_stop(Stop{.kind = waiting ? Stop::Kind::event : Stop::Kind::step, .node = mark.node, .thread = thread});
+  if (waiting) events_.stand_before(mark);
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -38,6 +39,17 @@ class Runner final : public ClientOwner {
   // without a target, to the end. Hits of stop points are ignored and not counted.
   Result<DebugStop> run_to(std::optional<Mark> target, std::optional<double> timeout);
 
+  // A part of a search through the past, in which all stop points are judged (GroupStopPoints::Search). Runs until the
+  // node of `target` waits before its event, or `ends` returns true at a stop of the replay that nobody has judged yet:
+  // then `reached`; or to the next hit, or another stop.
+  using Ends = std::function<bool(Stop&)>;
+  Result<DebugStop> search(std::optional<Mark> target, const Ends& ends);
+  // Call when the group was brought to a place without a run: the node of `mark` moved last, with this thread; it waits
+  // before its next event, or is in its code.
+  void stand(const Mark& mark, ThreadId thread, bool waiting);
+  // The kind of the last stop of the replay.
+  Stop::Kind last_kind() const { return last_kind_; }
+
   EventStops& event_stops() { return events_; }
 
   // Call when the process of a node exists.
@@ -62,13 +74,13 @@ class Runner final : public ClientOwner {
   };
 
   void note_stop(const Stop& stop);
-  Hits hits() const { return events_.target() ? Hits::passed_over : Hits::judged; }
+  Hits hits() const { return events_.is_passing() ? Hits::passed_over : Hits::judged; }
   std::optional<DebugStop> judge(Stop stop);
   DebugStop judge_end(Stop stop);
   std::optional<DebugStop> judge_pending();
   std::optional<DebugStop> judge_pending_end();
   DebugStop lost_part(Stop stop);
-  Result<DebugStop> run_group(std::optional<double> timeout);
+  Result<DebugStop> run_group(std::optional<double> timeout, const Ends& ends = {});
 
   // ClientOwner, in client_runs.cc
   Result<void> resume(Client& client, const ResumeRequest& request) override;
@@ -94,8 +106,9 @@ class Runner final : public ClientOwner {
   std::optional<Stop> pending_stop_;        // a stop at a breakpoint or watchpoint of the user
   std::optional<DebugStop> pending_event_;  // a stop before an event, which has been judged
   std::deque<Stop> pending_ends_;           // ends of other nodes, in runs that gdbs of the user requested
-  std::optional<Stop> last_client_stop_;    // the last stop of a run that one of Friday's own gdbs requested
-  uint32_t next_client_watch_ = 1u << 30;   // id of the next watch set by a gdb, beyond those of stop points
+  Stop::Kind last_kind_ = Stop::Kind::started;
+  std::optional<Stop> last_client_stop_;   // the last stop of a run that one of Friday's own gdbs requested
+  uint32_t next_client_watch_ = 1u << 30;  // id of the next watch set by a gdb, beyond those of stop points
 };
 
 }  // namespace friday

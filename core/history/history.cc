@@ -96,9 +96,9 @@ uint64_t History::faults() const {
   return all;
 }
 
-const GroupCheckpoint* History::before(uint64_t position) const {
-  const auto behind = std::ranges::lower_bound(entries_, position, {}, &History::events_of);
-  return behind == entries_.begin() ? nullptr : std::prev(behind)->checkpoint.get();
+std::shared_ptr<const GroupCheckpoint> History::before(uint64_t events) const {
+  const auto behind = std::ranges::lower_bound(entries_, events, {}, &History::events_of);
+  return behind == entries_.begin() ? nullptr : std::prev(behind)->checkpoint;
 }
 
 void History::note_return() {
@@ -116,7 +116,7 @@ void History::clear() {
 
 // Whether the group has been here before: then there is a checkpoint between the place where it set out and this one.
 bool History::is_covered(uint64_t events) const {
-  const GroupCheckpoint* known = before(events + 1);
+  const auto known = before(events + 1);
   return known && known->events() > events_then_;
 }
 

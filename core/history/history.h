@@ -42,7 +42,7 @@ class History {
   std::function<bool()> may_keep;
 
   struct Entry {
-    std::unique_ptr<GroupCheckpoint> checkpoint;
+    std::shared_ptr<const GroupCheckpoint> checkpoint;
     uint64_t bytes = 0;  // estimate of the memory that only this checkpoint holds
   };
   // By the number of events, rising.
@@ -54,8 +54,8 @@ class History {
   // Makes a checkpoint where the group stands, whether or not they are made in runs. Fails with unsupported, and says
   // why, in another order than `clock`, if the user has altered the group, or where none can be made.
   Result<void> keep_now();
-  // The last checkpoint before the event at this position of the order is done; null if there is none.
-  const GroupCheckpoint* before(uint64_t position) const;
+  // The last checkpoint that was made when fewer events were done; null if there is none.
+  std::shared_ptr<const GroupCheckpoint> before(uint64_t events) const;
   // Call after the group was brought back to a checkpoint.
   void note_return();
   // Call before the session's processes are ended or rebuilt.

@@ -211,6 +211,10 @@ class Backend(Protocol):
     def run_to(self, node: int | None, event: int, timeout: float | None) -> Stop:
         """Runs forward, ignoring stop points, until the node stands before its event (kind `reached`) or something else stops the
         group, as in `resume`. With node None, runs to the end. An event that is already done raises UsageError."""
+    def run_back(self, passed: list[int]) -> "Stop | None":
+        """Runs back to the last hit before the place where the group stands; hits of the stop points in `passed` do not count. None
+        if there is none, and an `interrupt` after Ctrl-C: the group stands where it stood then. Raises Unsupported in another order
+        than "clock" and if a node is altered."""
     def release_processor(self) -> None:
         """Call when the group will stand for a while: releases the binding to one processor, which one `resume` keeps for the next."""
     def interrupt(self) -> None:

@@ -284,8 +284,8 @@ def _quit(session: "Session", command: Command, filename: str | None, out: Outpu
 @functools.cache
 def verbs() -> "dict[str, Verb]":
     """The function that carries out each owned command."""
-    from . import info, keeping, questions, running  # they are written on top of this module
-    return _VERBS | running.VERBS | info.VERBS | questions.VERBS | keeping.VERBS
+    from . import history, info, keeping, questions, running  # they are written on top of this module
+    return _VERBS | running.VERBS | history.VERBS | info.VERBS | questions.VERBS | keeping.VERBS
 
 
 def _py(session: "Session", command: Command, filename: str | None, show: Callable[[str], Any]) -> None:

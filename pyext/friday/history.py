@@ -1,11 +1,11 @@
-"""What the console says of the past: `info checkpoints` and `set checkpoints`."""
+"""The commands of the console about the past: `reverse-continue`, `info checkpoints`, `set checkpoints`."""
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
 from .answers import Output, counted, table
-from .commands import Command
+from .commands import Command, Verb
 from .errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,3 +51,29 @@ def set_checkpoints(session: "Session", value: str, out: Output) -> None:
         raise UsageError("usage: set checkpoints on|off|SIZE, for example `set checkpoints 2G`")
     known = session.backend.checkpoints()
     out(f"checkpoints are {'on' if known['on'] else 'off'}, and take at most {_mib(known['budget'])}")
+
+
+def _reverse_continue(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    from .running import tell  # written on top of this module
+    if command.rest and (not command.rest.isdigit() or int(command.rest) == 0):
+        raise UsageError("usage: reverse-continue [COUNT]")
+    for _ in range(int(command.rest or 1)):
+        stop = session.reverse_continue()
+        if stop is None:
+            raise UsageError(_no_hit(session))
+        if not stop.ids:
+            break
+    tell(session, stop, out)
+
+
+def _no_hit(session: "Session") -> str:
+    """Says that no stop point was hit before, and what stop points there are."""
+    users = [point for point in session.points.values() if not point.purpose]
+    if not users:
+        return "there is no stop point to go back to: `watch EXPR` or `break LOC` first"
+    handled = [str(point.id) for point in users if point.run is not None]
+    passed = f"; those with a handler ({', '.join(handled)}) are passed over" if handled else ""
+    return f"no stop point was hit before this place, where the group stays{passed}; `restart` goes to the start of the recording"
+
+
+VERBS: dict[str, Verb] = {"reverse-continue": _reverse_continue}

@@ -454,6 +454,29 @@ class Session:
             self.here = stop.node
         return stop
 
+    def reverse_continue(self) -> Stop | None:
+        """Runs the group back to the last hit of a stop point, of any node, before the place where it stands, and returns the Stop: the
+        group then stands there as after a run forward, so after the store at a watchpoint. None if there is no such hit; then, and after
+        Ctrl-C (kind "interrupt"), the group stands where it stood. No handler runs, and stop points that have one are passed over.
+        Raises Unsupported in another order than "clock" and if a node is altered, UsageError in a handler, ComponentDied."""
+        if self._running:
+            raise UsageError("the group is running: a handler cannot move it")
+        passed = [point.id for point in self.points.values() if point.run is not None or not point.stops]
+        self._running = True
+        try:
+            stop = self.backend.run_back(passed)
+        finally:
+            self._running = False
+            self.backend.release_processor()
+            self._has_gone_back()
+        self._standing = stop
+        if stop is not None and stop.ids:
+            self.here, self.last_stop = stop.node, stop
+            for id_ in stop.ids:
+                if id_ in self.points:
+                    self.points[id_].hits += 1
+        return stop
+
     def goto_end(self) -> Stop:
         """Runs to the end of the recording. Stop points are ignored as in `goto`."""
         if self._running:

@@ -721,7 +721,7 @@ def test_names_shorten_as_in_gdb():
     for short, name in {"b": "break", "c": "continue", "cont": "continue", "n": "next", "ni": "nexti", "si": "stepi", "s": "step",
                         "fin": "finish", "u": "until", "i": "info", "d": "delete", "dis": "disable", "tb": "tbreak",
                         "wa": "watch", "q": "quit", "h": "help", "r": "run", "k": "kill", "cond": "condition",
-                        "rc": "rc", "reverse-next": "reverse-next"}.items():
+                        "rc": "reverse-continue", "reverse-next": "reverse-next"}.items():
         assert table.resolve(short) == name
     for word in ("p", "print", "bt", "l", "f", "x", "down", "up", "disas", "disassemble", "thread", "t", "show", "whatis",
                  "x/4x", "output", "where", "info2", "end", "call", "maint", "add-symbol-file", "symbol-file", "monitor"):

@@ -1,0 +1,242 @@
+#include "core/debug/backward.h"
+
+#include <utility>
+
+#include "core/base/log.h"
+
+namespace friday {
+namespace {
+
+constexpr BreakpointOwner kPlaceOwner{BreakpointOwner::Kind::internal, 4};
+
+// Flags that a single step and a breakpoint leave behind: the trap flag and the resume flag.
+constexpr uint64_t kStepFlags = 0x10100;
+
+bool equal(user_regs_struct a, user_regs_struct b) {
+  a.eflags &= ~kStepFlags;
+  b.eflags &= ~kStepFlags;
+  return same_registers(a, b);
+}
+
+}  // namespace
+
+// ---- Where the group stands
+
+Result<Backward::Place> Backward::here() {
+  Place place;
+  place.events = session_.events_done();
+  const NodeId id = focus_.moved_last();
+  place.mark = session_.mark(id);
+  if (!focus_.has_started(id) && place.events == 0) return place;
+  FRIDAY_TRY(node, session_.readable(id));
+  if (node->state() == NodeState::ended) {
+    place.how = Place::How::ended;
+    return place;
+  }
+  place.thread = node->current();
+  FRIDAY_TRY(registers, node->registers(place.thread));
+  place.registers = registers;
+  place.how = Place::How::inside;
+  if (node->call_site(place.thread))
+    place.how = runner_.last_kind() == Stop::Kind::watch ? Place::How::calling : Place::How::waiting;
+  if (place.how != Place::How::waiting) {
+    FRIDAY_TRY(hash, session_.state_hash(id));
+    place.hash = hash;
+  }
+  return place;
+}
+
+// Whether the registers at a stop are those of the place.
+bool Backward::has_registers_of_place(const Stop& stop) {
+  const NodeId id = mover(stop);
+  if (!near_ || id != place_.mark.node || session_.mark(id) != place_.mark) return false;
+  ReplayNode& node = *session_.find(id);
+  if (node.current() != place_.thread) return false;
+  const auto registers = node.registers(place_.thread);
+  return registers && equal(*registers, place_.registers);
+}
+
+// Whether the group stands at the place.
+bool Backward::is_place(const Stop& stop, const std::optional<Found>& last) {
+  if (!has_registers_of_place(stop)) return false;
+  similar_++;
+  before_similar_ = last;
+  const auto hash = session_.state_hash(place_.mark.node);
+  arrived_ = hash && *hash == place_.hash;
+  return arrived_;
+}
+
+void Backward::node_started(ReplayNode& node) {
+  if (near_ && node.id() == place_.mark.node) mark_place(node);
+}
+
+// Makes the node stop wherever it is at the instruction of the place.
+void Backward::mark_place(ReplayNode& node) {
+  if (place_.how == Place::How::inside) (void)node.breakpoints().insert(Addr{place_.registers.rip}, kPlaceOwner);
+}
+
+void Backward::forget_place() {
+  near_ = false;
+  if (ReplayNode* node = session_.find(place_.mark.node); node && node->has_process())
+    (void)node->breakpoints().remove_all(kPlaceOwner);
+}
+
+// ---- Runs of a search
+
+Result<void> Backward::return_to(const GroupCheckpoint* checkpoint) {
+  counts_.clear();
+  return checkpoint ? returner_.go_back(*checkpoint) : returner_.restart();
+}
+
+Backward::Found Backward::count(const Stop& stop) {
+  const Mark mark = session_.mark(mover(stop));
+  Count& count = counts_[mark.node];
+  if (count.event != mark.event.value) count = {mark.event.value, 0};
+  return {session_.events_done(), mark, ++count.hits};
+}
+
+// Runs to the target, without one to the end or to the place if `near_`. `last` becomes the last hit on the way.
+Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optional<Found>& last) {
+  const auto arrived = [&](Stop& stop) {
+    const bool mine = std::erase(stop.owners, kPlaceOwner) > 0;
+    const bool watched = stop.kind == Stop::Kind::watch || stop.kind == Stop::Kind::breakpoint;
+    return (mine || watched) && is_place(stop, last);
+  };
+  for (;;) {
+    FRIDAY_TRY(stop, runner_.search(target, arrived));
+    switch (stop.kind) {
+      case Stop::Kind::reached:
+      case Stop::Kind::end:
+      case Stop::Kind::divergence: return Ending::arrived;
+      case Stop::Kind::interrupt: return Ending::interrupted;
+      case Stop::Kind::failure: return fail(ErrorCode::component_died, "{}", stop.message);
+      default: break;
+    }
+    if (!stop.ids.empty()) last = count(stop);
+    if (stop.kind == Stop::Kind::exit && place_.how == Place::How::ended && stop.node == place_.mark.node)
+      return Ending::arrived;
+  }
+}
+
+// Runs to the place.
+Result<Backward::Ending> Backward::run_to_place(std::optional<Found>& last) {
+  const auto& [id, event, passage] = place_.mark;
+  if (place_.how == Place::How::ended) return run_to(std::nullopt, last);
+  if (place_.how == Place::How::waiting) return run_to(event_of(id, event.value), last);
+  const uint64_t from = place_.how == Place::How::calling ? event.value : event.value - 1;
+  if (from != ~uint64_t{0} && session_.mark(id).event.value <= from) {
+    FRIDAY_TRY(ending, run_to(event_of(id, from), last));
+    if (ending == Ending::interrupted) return ending;
+  }
+  arrived_ = false;
+  similar_ = 0;
+  near_ = true;
+  if (ReplayNode* node = session_.find(id); node->has_process()) mark_place(*node);
+  auto ending = run_to(event_of(id, from + 1), last);
+  forget_place();
+  if (!ending || *ending == Ending::interrupted || arrived_) return ending;
+  // It has passed the place. The memory was not the same, which may lie in what the program does not use; but if the
+  // registers were the same only once, that was the place.
+  if (similar_ == 1) {
+    last = before_similar_;
+    return ending;
+  }
+  return fail(ErrorCode::unsupported,
+              "node {} does not come by the place at which it stood: its state there was seen {} times by its "
+              "registers and never by its memory. Continue to a stop point, or use goto, and go back from there",
+              id, similar_);
+}
+
+std::optional<Mark> Backward::event_of(NodeId node, uint64_t index) const {
+  return index < session_.schedule().event_count(node) ? std::optional(Mark{node, {index}, 0}) : std::nullopt;
+}
+
+// Searches from the last checkpoint to the place, then from the one before to that one, and so on. `from` becomes the
+// checkpoint behind which the hit lies, null for the start.
+Result<Backward::Ending> Backward::search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last) {
+  from = history_.before(place_.events);
+  FRIDAY_TRY_VOID(return_to(from.get()));
+  FRIDAY_TRY(ending, run_to_place(last));
+  while (ending == Ending::arrived && !last && from) {
+    const uint64_t end = from->events();
+    from = history_.before(end);
+    FRIDAY_TRY_VOID(return_to(from.get()));
+    FRIDAY_TRY(next, run_to(session_.schedule().at_position(end), last));
+    ending = next;
+  }
+  return ending;
+}
+
+// Brings the group to a hit. None if it has not come by it.
+Result<std::optional<DebugStop>> Backward::go_to(const Found& hit, const GroupCheckpoint* from) {
+  const auto nearest = history_.before(hit.events);
+  const auto& [id, event, passage] = hit.mark;
+  FRIDAY_TRY_VOID(return_to(nearest && (!from || nearest->events() > from->events()) ? nearest.get() : from));
+  while (event.value > 0 && session_.mark(id).event.value < event.value) {
+    FRIDAY_TRY(stop, runner_.run_to(Mark{id, {event.value - 1}, 0}, std::nullopt));
+    if (stop.kind == Stop::Kind::reached) break;
+    if (stop.kind != Stop::Kind::exit) return stop;
+  }
+  for (;;) {
+    FRIDAY_TRY(stop, runner_.search(event_of(id, event.value + 1), {}));
+    if (stop.ids.empty()) {
+      if (stop.kind == Stop::Kind::exit) continue;
+      if (stop.kind == Stop::Kind::reached || stop.kind == Stop::Kind::end) return std::optional<DebugStop>{};
+      return stop;
+    }
+    const Found now = count(stop);
+    if (now.mark != hit.mark || now.ordinal != hit.ordinal) continue;
+    stop_points_.count_found(stop.ids);
+    return stop;
+  }
+}
+
+// Brings the group back to where it stood before a search, which has found nothing.
+Result<void> Backward::return_to_place(const GroupCheckpoint* kept) {
+  const bool waiting = place_.how == Place::How::waiting;
+  if (kept) {
+    FRIDAY_TRY_VOID(return_to(kept));
+    runner_.stand(place_.mark, place_.thread, waiting);
+    return {};
+  }
+  std::optional<Found> last;
+  FRIDAY_TRY_VOID(return_to(history_.before(place_.events).get()));
+  FRIDAY_TRY_VOID(run_to_place(last));
+  return {};
+}
+
+Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed) {
+  if (session_.sync() != SyncMode::clock)
+    return fail(ErrorCode::unsupported,
+                "going back needs the order clock, in which all nodes stand at one time: `set sync clock`");
+  if (history_.may_keep && !history_.may_keep())
+    return fail(ErrorCode::unsupported,
+                "the group is no longer what was recorded, because it was altered, so it has no past to search: `goto` "
+                "or `restart` first");
+  FRIDAY_TRY(place, here());
+  place_ = place;
+  if (place_.how == Place::How::start) return std::optional<DebugStop>{};
+  const auto kept = session_.checkpoint();
+  const GroupCheckpoint* back = kept ? kept->get() : nullptr;
+  const GroupStopPoints::Search searching(stop_points_, std::move(passed));
+  std::shared_ptr<const GroupCheckpoint> from;
+  std::optional<Found> last;
+  FRIDAY_TRY(ending, search(from, last));
+  if (ending == Ending::interrupted) {
+    FRIDAY_TRY_VOID(return_to_place(back));
+    return with_kind({.node = place_.mark.node,
+                      .thread = place_.thread,
+                      .message = "the search was interrupted; the group stands where it stood"},
+                     Stop::Kind::interrupt);
+  }
+  if (last) {
+    FRIDAY_TRY(found, go_to(*last, from.get()));
+    if (found) return found;
+    return fail(ErrorCode::unsupported, "a stop point was hit on node {} before, but not again at the second time",
+                last->mark.node);
+  }
+  FRIDAY_TRY_VOID(return_to_place(back));
+  return std::optional<DebugStop>{};
+}
+
+}  // namespace friday

@@ -1,0 +1,113 @@
+// Runs the group backward: to the previous hit of a stop point of the user, in the order of time.
+//
+// A replay runs forward only, so a hit that lies back is searched for forward: from the last checkpoint before the
+// place where the group stands, up to that place, remembering the last hit; if there was none, from the checkpoint
+// before to that one, and so on. No part of the past is searched twice. Then the group returns to the last checkpoint
+// before the hit and runs to it. A search judges hits as a forward run does, with their conditions, but counts none and
+// runs no handlers.
+//
+// Both need a place inside the code between two events to be recognised when a run comes by again. That code is
+// deterministic, so a place is the same if the registers and the memory of its node are. A hit is named by its number
+// among the hits of its node since the node's last event.
+//
+// Owned by the Debugger; uses the Runner, the stop points and the History. Use on the session's thread only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "core/debug/debug_stop.h"
+#include "core/debug/runner.h"
+#include "core/history/history.h"
+
+namespace friday {
+
+// Brings the group back, and sets everything that depends on its processes anew. The Debugger does.
+class Returner {
+ public:
+  virtual ~Returner() = default;
+  virtual Result<void> restart() = 0;
+  virtual Result<void> go_back(const GroupCheckpoint& checkpoint) = 0;
+};
+
+class Backward {
+ public:
+  Backward(ReplaySession& session, Focus& focus, GroupStopPoints& stop_points, Runner& runner, History& history,
+           Returner& returner)
+      : session_(session),
+        focus_(focus),
+        stop_points_(stop_points),
+        runner_(runner),
+        history_(history),
+        returner_(returner) {}
+
+  // Runs back to the last hit before the place where the group stands. Hits of the stop points in `passed` do not
+  // count. None if nothing was hit before; the group stands where it was then, as it does after an interrupt (a stop of
+  // the kind `interrupt`). Fails with unsupported in another order than `clock`, and if the user has altered the group.
+  Result<std::optional<DebugStop>> run(std::set<uint32_t> passed);
+
+  // Call when the process of a node exists.
+  void node_started(ReplayNode& node);
+
+ private:
+  // Where the group stands, as it can be recognised again.
+  struct Place {
+    enum class How {
+      start,    // nothing has run yet
+      waiting,  // the node waits before its next event
+      inside,   // the node is in its code
+      calling,  // the node is in a call that has changed watched memory
+      ended,    // the node has ended
+    };
+    How how = How::start;
+    uint64_t events = 0;  // that all nodes together have completed
+    Mark mark;            // the node that moved last, after its last event
+    ThreadId thread{};
+    user_regs_struct registers{};
+    uint64_t hash = 0;  // of the node's memory
+  };
+  struct Found {
+    uint64_t events = 0;   // that all nodes together had completed
+    Mark mark;             // the node that hit it, after its last event
+    uint64_t ordinal = 0;  // its number among the node's hits since that event, from 1
+  };
+  // The hits of a node since its last event, in one run.
+  struct Count {
+    uint64_t event = 0, hits = 0;
+  };
+  enum class Ending { arrived, interrupted };
+
+  Result<Place> here();
+  bool has_registers_of_place(const Stop& stop);
+  bool is_place(const Stop& stop, const std::optional<Found>& last);
+  NodeId mover(const Stop& stop) const { return stop.writer ? stop.writer->node : stop.node; }
+  Result<void> return_to(const GroupCheckpoint* checkpoint);
+  Found count(const Stop& stop);
+  Result<Ending> run_to(std::optional<Mark> target, std::optional<Found>& last);
+  Result<Ending> run_to_place(std::optional<Found>& last);
+  Result<Ending> run_past(uint64_t events, std::optional<Found>& last);
+  Result<Ending> search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last);
+  Result<std::optional<DebugStop>> go_to(const Found& hit, const GroupCheckpoint* from);
+  Result<void> return_to_place(const GroupCheckpoint* kept);
+  std::optional<Mark> event_of(NodeId node, uint64_t index) const;
+  void mark_place(ReplayNode& node);
+  void forget_place();
+
+  ReplaySession& session_;
+  Focus& focus_;
+  GroupStopPoints& stop_points_;
+  Runner& runner_;
+  History& history_;
+  Returner& returner_;
+
+  Place place_;                          // where the group stood when the search began
+  bool near_ = false;                    // its node has completed the events that it had completed there
+  bool arrived_ = false;                 // the group has come by it
+  uint64_t similar_ = 0;                 // how often the registers were those of the place
+  std::optional<Found> before_similar_;  // the last hit before that
+  std::map<NodeId, Count> counts_;       // in this run
+};
+
+}  // namespace friday

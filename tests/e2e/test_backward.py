@@ -1,0 +1,95 @@
+"""Running backward: from wherever the group stands, the hit that `reverse_continue` finds is the last one before that place in a run
+forward that lists all."""
+import random
+
+import pytest
+from debug_support import friday, opened, ring  # noqa: F401
+
+pytestmark = pytest.mark.limit(240)
+
+
+def key(session, stop):
+    """What makes a hit one and the same in every run."""
+    return (stop.kind, int(stop.node), stop.event, stop.ids, stop.pc, session.backend.state_hash(int(stop.node)))
+
+
+def all_hits(session):
+    hits = []
+    while (stop := session.run()).kind != "end":
+        if stop.ids:
+            hits.append(key(session, stop))
+    return hits
+
+
+def set_points(session):
+    session.watch("srv.successor")
+    session.breakpoint("process_data", condition="packet->seq % 2 == 0")
+    session.watch("srv.seq", nodes=[2])
+
+
+@pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 12)]])
+def test_backward_finds_what_forward_lists(ring, opened, seed):
+    chance = random.Random(seed)
+    forward = opened(ring)
+    set_points(forward)
+    hits = all_hits(forward)
+    assert len(hits) > 30
+    session = opened(ring)
+    session.set_checkpoints(True)
+    set_points(session)
+    for _ in range(12):
+        session.restart()
+        at = chance.randrange(len(hits))
+        for _ in range(at + 1):
+            stop = session.run()
+        assert key(session, stop) == hits[at]
+        for back in range(at - 1, max(at - 4, -1), -1):
+            stop = session.reverse_continue()
+            assert stop is not None and key(session, stop) == hits[back], f"from hit {back + 1}, seed {seed}"
+        if chance.random() < 0.5:
+            assert key(session, session.run()) == hits[max(at - 3, 0) + 1 if at else 1]
+
+
+@pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 12)]])
+def test_backward_from_anywhere(ring, opened, seed):
+    """From places between hits: before an event, and some instructions behind a hit."""
+    chance = random.Random(seed)
+    session = opened(ring)
+    session.set_checkpoints(True)
+    set_points(session)
+    hits, times = [], []
+    while (stop := session.run()).kind != "end":
+        if stop.ids:
+            hits.append(key(session, stop))
+            times.append(float(stop.logical_time))
+    for _ in range(8):
+        time = chance.uniform(times[0] + 1e-3, times[-1])
+        node, event = session.backend.find_time(time)
+        stop = session.goto(event, node=node)
+        expected = max(i for i, at in enumerate(times) if at < float(session.logical_time))
+        stop = session.reverse_continue()
+        assert stop is not None and key(session, stop) == hits[expected], f"from {time}, seed {seed}"
+        for _ in range(chance.randrange(1, 6)):
+            if (moved := session.step(session.nodes[stop.node], "stepi")).ids:
+                expected += 1
+                assert key(session, moved) == hits[expected]
+        behind = session.reverse_continue()
+        assert behind is not None and key(session, behind) == hits[expected if not moved.ids else expected - 1], f"from {time}, seed {seed}"
+
+
+def test_where_there_is_nothing_to_go_back_to(ring, opened):
+    session = opened(ring)
+    session.set_checkpoints(True)
+    assert session.reverse_continue() is None  # at the start
+    node, event = session.backend.find_time(1)
+    session.goto(event, node=node)
+    before = (session.logical_time, session.backend.state_hash(node), session.backend.event(node))
+    for point in (None, session.watch("srv.seq", condition="0"), session.breakpoint("process_data", lambda hit: None)):
+        assert session.reverse_continue() is None
+        assert (session.logical_time, session.backend.state_hash(node), session.backend.event(node)) == before, point
+    session.nodes[node].write("srv.node.id", 1)
+    with pytest.raises(friday.Unsupported, match="altered"):
+        session.reverse_continue()
+    session.restart("free")
+    with pytest.raises(friday.Unsupported, match="order clock"):
+        session.reverse_continue()
