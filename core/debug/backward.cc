@@ -157,7 +157,7 @@ Result<Backward::Ending> Backward::search(std::shared_ptr<const GroupCheckpoint>
   from = history_.before(place_.events);
   FRIDAY_TRY_VOID(return_to(from.get()));
   FRIDAY_TRY(ending, run_to_place(last));
-  while (ending == Ending::arrived && !last && from) {
+  while (ending == Ending::arrived && !last && from && !from->is_start()) {
     const uint64_t end = from->events();
     from = history_.before(end);
     FRIDAY_TRY_VOID(return_to(from.get()));

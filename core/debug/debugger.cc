@@ -58,16 +58,23 @@ void Debugger::interrupt() {
 // Forgets what was learned about the state of the nodes in the run so far.
 void Debugger::forget_run() {
   expressions_.restart();
-  stop_points_.restart();
   runner_.restart();
   alterations_.clear();
   focus_.restart();
 }
 
 Result<void> Debugger::restart() {
+  const auto start = session_->sync() == SyncMode::clock ? history_.start() : nullptr;
+  if (!start) return rebuild();
+  stop_points_.restart();
+  return come_back(*start) ? Result<void>() : rebuild();
+}
+
+Result<void> Debugger::rebuild() {
   for (NodeId id : session_->nodes())
     if (session_->find(id)->info().parent) gdbs_.node_gone(id);
   forget_run();
+  stop_points_.restart();
   history_.clear();
   auto restarted = session_->restart();
   gdbs_.tell_users(kStands);
@@ -75,6 +82,11 @@ Result<void> Debugger::restart() {
 }
 
 Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) {
+  stop_points_.go_back();
+  return come_back(checkpoint);
+}
+
+Result<void> Debugger::come_back(const GroupCheckpoint& checkpoint) {
   forget_run();
   FRIDAY_TRY_VOID(session_->restore(checkpoint));
   for (NodeId id : session_->nodes())
@@ -90,7 +102,7 @@ Result<bool> Debugger::approach(const Mark& target) {
   const auto nearest = history_.before(session_->schedule().position_of(target.node, target.event));
   if (nearest && (past || (!alterations_.any() && nearest->events() > session_->events_done()))) {
     if (go_back(*nearest)) return true;
-    FRIDAY_TRY_VOID(restart());  // the group is at no defined place
+    FRIDAY_TRY_VOID(rebuild());  // the group is at no defined place
     return true;
   }
   if (past) FRIDAY_TRY_VOID(restart());
@@ -98,8 +110,9 @@ Result<bool> Debugger::approach(const Mark& target) {
 }
 
 Result<void> Debugger::restart(SyncMode sync) {
+  if (sync == session_->sync()) return restart();
   session_->set_sync(sync);
-  return restart();
+  return rebuild();
 }
 
 Result<void> Debugger::remove_stop_point(uint32_t id) {

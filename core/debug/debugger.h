@@ -63,7 +63,7 @@ class Debugger final : private Returner {
   // Stops a run of the group, or makes a command that a gdb executes fail with the error `interrupted`. Safe on any
   // thread and in signal handlers.
   void interrupt();
-  // Rebuilds all nodes from their start images. gdbs and stop points are kept. `sync` changes the order.
+  // Brings all nodes back to their start. gdbs and stop points are kept. `sync` changes the order.
   Result<void> restart() override;
   Result<void> restart(SyncMode sync);
   // Brings the group to the last checkpoint before the target; if it is past the target and there is no checkpoint, to
@@ -79,6 +79,8 @@ class Debugger final : private Returner {
   Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions options);
   void node_started(ReplayNode& node);
   void forget_run();
+  Result<void> rebuild();
+  Result<void> come_back(const GroupCheckpoint& checkpoint);
   Result<void> go_back(const GroupCheckpoint& checkpoint) override;
 
   std::unique_ptr<ReplaySession> session_;

@@ -9,6 +9,7 @@ void Focus::note_stop(const Stop& stop) {
   reached_.reset();
   here_ = stop.node;
   writer_ = stop.writer ? std::optional(stop.writer->node) : std::nullopt;
+  here_waits_ = stop.kind == Stop::Kind::event;
   using Kind = Stop::Kind;
   // A node that waits before its first event has run its own code up to that.
   if (stop.kind == Kind::breakpoint || stop.kind == Kind::watch || stop.kind == Kind::step || stop.kind == Kind::event)
@@ -24,6 +25,7 @@ void Focus::restart() {
   begin_epoch();
   reached_.reset();
   here_ = session_.nodes().front();
+  here_waits_ = false;
   started_.clear();
   for (auto& [id, node] : nodes_) node.waits_at.reset();
 }
@@ -44,11 +46,12 @@ Result<ReplayNode*> Focus::started_node(NodeId id) {
   return node;
 }
 
-// Whether the group's time is that of this node, which has completed `done` events. In `clock` order it is, between the
-// node's first and last event; then no other node needs to be asked. In the other orders it is by definition.
+// Whether the group's time is that of this node, which has completed `done` events. In `clock` order it is that of the
+// node that moved last, between its first and last event; then no other node needs to be asked. A node that waits
+// before an event has moved before others. In the other orders it is by definition.
 bool Focus::tells_of_all(NodeId id, uint64_t done) {
   ReplayNode* node = session_.find(id);
-  return session_.sync() != SyncMode::clock || (done > 0 && node && node->state() != NodeState::ended);
+  return session_.sync() != SyncMode::clock || (done > 0 && !here_waits_ && node && node->state() != NodeState::ended);
 }
 
 LogicalTime Focus::group_time() {

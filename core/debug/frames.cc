@@ -87,6 +87,12 @@ bool GroupStopPoints::lives(ReplayNode& node, const FrameLife& frame) {
   return node.read(Addr{frame.end - 8}, std::as_writable_bytes(std::span(&back, 1))) && back == frame.back;
 }
 
+// Whether the stack of the thread reaches into the frame.
+bool GroupStopPoints::is_within(ReplayNode& node, const FrameLife& frame) {
+  const auto registers = node.registers(frame.thread);
+  return registers && registers->rsp < frame.end;
+}
+
 NodeControl& GroupStopPoints::Watched::seen_from(ReplayNode& node) const {
   return frozen ? *frozen : static_cast<NodeControl&>(node);
 }
@@ -101,6 +107,34 @@ Result<void> GroupStopPoints::tie_to_frame(StopPoint& point, ReplayNode& node, W
   if (!watched.frame) return {};
   FRIDAY_TRY_VOID(node.make_pad_areas());
   return node.breakpoints().insert(Addr{watched.frame->back}, {BreakpointOwner::Kind::stop_point, point.id.value});
+}
+
+// Watches a local variable in the frames in which it was watched when the group went back to an earlier time. Such a
+// frame lives, or will be made again. Returns whether there are any.
+Result<bool> GroupStopPoints::revive_watches(const StopPoint& point, ReplayNode& node, const std::string& expression) {
+  NodeStops& s = nodes_[node.id()];
+  const auto kept = s.kept.find(point.id.value);
+  if (kept == s.kept.end()) return false;
+  bool any = false;
+  for (const Kept& each : kept->second) {
+    if (each.expression != expression) continue;
+    Watched watched;
+    watched.expression = expression;
+    watched.type = each.type;
+    watched.frozen = std::make_unique<FrozenFrame>(node, each.registers);
+    const ThreadId thread = each.frame ? each.frame->thread : focus_.selected_thread(node.id());
+    if (watched.frame = each.frame; watched.frame) {
+      watched.dormant = !lives(node, *each.frame) || !is_within(node, *each.frame);
+      FRIDAY_TRY_VOID(
+          node.breakpoints().insert(Addr{each.frame->back}, {BreakpointOwner::Kind::stop_point, point.id.value}));
+    }
+    watched.chain = std::make_unique<ChainWatch>(point.id, each.plan, s.next_index, point.any_write, point.access);
+    s.next_index += ChainWatch::most_links + 1;
+    FRIDAY_TRY_VOID(watched.chain->arm(watched.seen_from(node), thread, node.watches(), point.any_page));
+    s.watches[point.id.value].push_back(std::move(watched));
+    any = true;
+  }
+  return any;
 }
 
 // Gives a node that has just been forked the watches that its parent has for an expression; those of local variables
@@ -212,9 +246,10 @@ void GroupStopPoints::leave_frames(StopPoint& point, ReplayNode& node, const Sto
   if (watches == nodes_[node.id()].watches.end() || !registers) return;
   auto& all = watches->second;
   std::erase_if(all, [&](Watched& each) {
-    if (!each.frame || each.frame->back != stop.pc.value || each.frame->thread != stop.thread ||
+    if (!each.frame || each.dormant || each.frame->back != stop.pc.value || each.frame->thread != stop.thread ||
         registers->rsp < each.frame->end)
       return false;
+    if (search_) return each.dormant = true, false;  // the frame of the place where the search began may be a later one
     each.chain->disarm(node.watches());
     if (!split_local(each.expression))
       notices_.push_back(fmt::format("watch {}: {} is gone on node {}: {} has returned", point.id.value,

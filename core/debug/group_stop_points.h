@@ -63,8 +63,11 @@ class GroupStopPoints final : public MemoryObserver {
   // Call when the process of a node exists. Arms the stop points of the node. The process of a forked node is then
   // still a copy of its parent, which is stopped at the fork.
   void node_started(ReplayNode& node);
-  // Call when all nodes are rebuilt. Stop points are kept, and are armed as the nodes start.
+  // Call before all nodes are rebuilt. Stop points are kept, and are armed as the nodes start.
   void restart();
+  // The same, if the nodes become what they were at an earlier time: watches of local variables are kept with the
+  // frames in which they are watched now.
+  void go_back();
   // Call before the group resumes. Resolves stop points again for libraries that were loaded while gdb could not be
   // asked.
   void follow_missed_libraries();
@@ -130,6 +133,16 @@ class GroupStopPoints final : public MemoryObserver {
     NodeControl& seen_from(ReplayNode& node) const;
     std::unique_ptr<ChainWatch> chain;
     uint32_t type = 0;  // id in the TypeRegistry
+    // The frame may be one of a later time, to which a run comes forward again: it is watched from its next hit on.
+    bool dormant = false;
+  };
+  // What is left of a watched local variable when its node is rebuilt.
+  struct Kept {
+    std::string expression;
+    std::shared_ptr<const ExpressionPlan> plan;
+    uint32_t type = 0;
+    std::optional<FrameLife> frame;
+    user_regs_struct registers{};
   };
   // Whether the stop points of a node correspond to its list of libraries.
   enum class Loader {
@@ -139,6 +152,7 @@ class GroupStopPoints final : public MemoryObserver {
   };
   struct NodeStops {
     std::map<uint32_t, std::vector<Watched>> watches;  // by id of the stop point
+    std::map<uint32_t, std::vector<Kept>> kept;        // by id of the stop point; taken when the node starts
     uint64_t r_debug = 0;                              // address of the loader's r_debug
     Loader loader = Loader::followed;
     uint32_t next_index = 0;  // index for the next WatchRange
@@ -187,7 +201,9 @@ class GroupStopPoints final : public MemoryObserver {
   // frames.cc
   Result<std::optional<FrameLife>> current_frame(ReplayNode& node, bool may_ask);
   static bool lives(ReplayNode& node, const FrameLife& frame);
+  static bool is_within(ReplayNode& node, const FrameLife& frame);
   Result<void> tie_to_frame(StopPoint& point, ReplayNode& node, Watched& watched, bool may_ask);
+  Result<bool> revive_watches(const StopPoint& point, ReplayNode& node, const std::string& expression);
   Result<bool> inherit_watches(const StopPoint& point, ReplayNode& node, const std::string& expression);
   bool is_watched(const StopPoint& point, ReplayNode& node, const std::string& expression, bool may_ask);
   Result<void> arm_entries(StopPoint& point, ReplayNode& node, const std::string& function,

@@ -134,13 +134,18 @@ std::optional<DebugStop> GroupStopPoints::judge_watch(Stop stop, Hits hits) {
     std::optional<ChainChange> told;
     size_t which = 0;
     std::erase_if(watched, [&](Watched& each) {
-      if (!each.frame || lives(node, *each.frame)) return false;
+      if (!each.frame) return false;
+      const bool alive = lives(node, *each.frame);
+      if (alive && each.dormant) each.dormant = !is_within(node, *each.frame);
+      each.dormant |= !alive && search_.has_value();
+      if (alive || each.dormant) return false;
       each.chain->disarm(node.watches());
       return true;
     });
     for (size_t i = 0; i < watched.size(); i++) {
       auto change = watched[i].chain->update(out.hits, watched[i].seen_from(node), out.thread, node.watches());
-      if (!change || !*change || !((*change)->value_changed || (*change)->accessed || point->any_write) || told ||
+      if (watched[i].dormant || !change || !*change ||
+          !((*change)->value_changed || (*change)->accessed || point->any_write) || told ||
           std::ranges::find(out.told, point->id) != out.told.end())
         continue;
       told = std::move(**change);

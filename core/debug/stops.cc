@@ -176,6 +176,8 @@ Result<void> GroupStopPoints::arm_watch(StopPoint& point, ReplayNode& node) {
 
 Result<void> GroupStopPoints::arm_expression(StopPoint& point, ReplayNode& node, const std::string& expression,
                                              const std::string& text) {
+  FRIDAY_TRY(revived, revive_watches(point, node, expression));
+  if (revived) return {};
   FRIDAY_TRY(inherited, inherit_watches(point, node, expression));
   const auto& watches = nodes_[node.id()].watches[point.id.value];
   const auto armed = inherited ? Result<void>() : watch_expression(point, node, expression, text, false, true);
@@ -294,7 +296,21 @@ void GroupStopPoints::node_started(ReplayNode& node) {
   node.watches().disarm_all();
   watch_loader(node);
   arm_all(node);
+  nodes_[node.id()].kept.clear();
   gdbs_.serve_only(std::nullopt);
+}
+
+void GroupStopPoints::go_back() {
+  for (auto& [node, s] : nodes_) {
+    s.kept.clear();
+    for (auto& [id, all] : s.watches)
+      for (const Watched& each : all) {
+        if (!each.frozen) continue;
+        const auto registers = each.frozen->registers({});
+        if (registers) s.kept[id].push_back({each.expression, each.chain->plan(), each.type, each.frame, *registers});
+      }
+  }
+  restart();
 }
 
 void GroupStopPoints::restart() {

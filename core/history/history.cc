@@ -73,6 +73,7 @@ void History::pause_in(Clock::duration time) {
 }
 
 void History::begin_run() {
+  if (on_ && entries_.empty() && session_.is_at_start() && session_.sync() == SyncMode::clock) (void)make();
   if (!resting_ || !session_.pause_at) return;
   resting_ = false;
   alarm_.set(*session_.pause_at - Clock::now());
@@ -98,7 +99,11 @@ uint64_t History::faults() const {
 
 std::shared_ptr<const GroupCheckpoint> History::before(uint64_t events) const {
   const auto behind = std::ranges::lower_bound(entries_, events, {}, &History::events_of);
-  return behind == entries_.begin() ? nullptr : std::prev(behind)->checkpoint;
+  return behind == entries_.begin() ? start() : std::prev(behind)->checkpoint;
+}
+
+std::shared_ptr<const GroupCheckpoint> History::start() const {
+  return entries_.empty() || !entries_.front().checkpoint->is_start() ? nullptr : entries_.front().checkpoint;
 }
 
 void History::note_return() {

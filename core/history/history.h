@@ -54,8 +54,10 @@ class History {
   // Makes a checkpoint where the group stands, whether or not they are made in runs. Fails with unsupported, and says
   // why, in another order than `clock`, if the user has altered the group, or where none can be made.
   Result<void> keep_now();
-  // The last checkpoint that was made when fewer events were done; null if there is none.
+  // The last checkpoint that was made when fewer events were done, else that of the start; null if there is neither.
   std::shared_ptr<const GroupCheckpoint> before(uint64_t events) const;
+  // The checkpoint of the start; null if there is none.
+  std::shared_ptr<const GroupCheckpoint> start() const;
   // Call after the group was brought back to a checkpoint.
   void note_return();
   // Call before the session's processes are ended or rebuilt.

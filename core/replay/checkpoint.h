@@ -41,6 +41,8 @@ class GroupCheckpoint {
  public:
   // The number of events that all nodes together have completed.
   uint64_t events() const { return events_; }
+  // Whether nothing had run: the start of the recording.
+  bool is_start() const { return !at_.moved; }
   // The twins: one process for each node that was live.
   std::vector<pid_t> twins() const;
   // What it keeps of shared memory, in bytes.

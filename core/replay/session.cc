@@ -247,6 +247,7 @@ void ReplaySession::gather() {
 }
 
 Result<Stop> ReplaySession::run() {
+  at_.moved = true;
   at_.in_turn.reset();
   if (at_.divergence)
     return Stop{.kind = Stop::Kind::divergence, .node = at_.divergence->node, .divergence = at_.divergence};

@@ -110,6 +110,8 @@ class ReplaySession {
   Result<ReplayNode*> node(NodeId id);      // or a clear error
   Result<ReplayNode*> readable(NodeId id);  // or an error if it has not started
   bool all_ended() const;
+  // Whether nothing has run since the processes were rebuilt.
+  bool is_at_start() const { return !at_.moved; }
   const Divergence* divergence() const { return at_.divergence.get(); }
   // Why the replay cannot continue, if the reason is not in the recording. Every run then returns this.
   const std::optional<Stop>& failure() const { return at_.failure; }

@@ -64,6 +64,7 @@ struct NodeSnapshot {
 };
 
 struct GroupSnapshot {
+  bool moved = false;             // something has run since the processes were rebuilt
   std::vector<NodeId> ended_now;  // nodes whose end was reported; nodes that wait for it continue in the next run
   std::optional<NodeId> in_turn;  // the node whose turn it is, if the last run has determined that
   // Further stops of one store, at other nodes that share the memory; reported one after the other.

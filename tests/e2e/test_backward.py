@@ -3,7 +3,7 @@ forward that lists all."""
 import random
 
 import pytest
-from debug_support import friday, opened, ring  # noqa: F401
+from debug_support import friday, opened, recorded_target, ring  # noqa: F401
 
 pytestmark = pytest.mark.limit(240)
 
@@ -93,3 +93,34 @@ def test_where_there_is_nothing_to_go_back_to(ring, opened):
     session.restart("free")
     with pytest.raises(friday.Unsupported, match="order clock"):
         session.reverse_continue()
+
+
+locals_ = recorded_target("watch_locals")
+
+
+@pytest.mark.parametrize("function,variable", [("count", "total"), ("take", "value"), ("nest", "here"), ("structs", "p.x")])
+def test_a_local_variable_is_watched_backward(locals_, opened, function, variable):
+    """Also where the checkpoint from which the search starts lies before the function was entered."""
+    session = opened(locals_)
+    session.set_checkpoints(True)
+    session.checkpoint()
+    session.breakpoint(function, temporary=True)
+    assert session.run().kind == "breakpoint"
+    session.watch(variable)
+    hits = []
+    while (stop := session.run()).kind == "watch":
+        hits.append((key(session, stop), str(session.changes(stop)[0].new)))
+    assert len(hits) >= 2
+    session.restart()
+    for point in list(session.points.values()):
+        point.delete()
+    session.checkpoint()
+    session.breakpoint(function, temporary=True)
+    session.run()
+    session.watch(variable)
+    for _ in hits:
+        stop = session.run()
+    assert key(session, stop)[0] == "watch"
+    for before, value in reversed(hits[:-1]):
+        stop = session.reverse_continue()
+        assert stop is not None and (key(session, stop)[:3], str(session.changes(stop)[0].new)) == (before[:3], value)

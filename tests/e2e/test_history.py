@@ -131,3 +131,18 @@ def children():
         if name.endswith("(friday-stub") and int(rest.split()[1]) == os.getpid():
             found.add(entry.name)
     return found
+
+
+def test_a_timer_that_was_due_is_not_due_again(ring, opened):
+    """The node that `goto` stops may have moved long before the others, and the time of the group is not that of its last event."""
+    session = opened(ring)
+    session.every(seconds=0.01)(session.stop)
+    ticks = []
+    while (stop := session.run()).kind != "end":
+        ticks.append(float(stop.logical_time))
+    chance = random.Random(3)
+    for time in sorted(chance.uniform(ticks[0], ticks[-2]) for _ in range(20)):
+        node, event = session.backend.find_time(time)
+        session.goto(event, node=node)
+        here = float(session.logical_time)
+        assert float(session.run().logical_time) in (here, next(tick for tick in ticks if tick > here)), (time, here)
