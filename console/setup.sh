@@ -24,6 +24,8 @@ servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-uti
   mpich libmpich-dev openmpi-bin libopenmpi-dev)
 # For building the fuzz targets, in the full test run.
 fuzzing=(clang-19 libclang-rt-19-dev)
+# For programs with Clang's library of C++, in the full test run.
+other_library=(libc++-dev libc++abi-dev)
 # For checking scripts against the types of the Python package, in the full test run.
 checking=(mypy)
 # For drawing the figures of the benchmarks.
@@ -35,7 +37,7 @@ for option; do
   case "$option" in
     --build) wanted=("${building[@]}") ;;
     --lint) wanted=("${building[@]}" "${looking[@]}" "${tidying[@]}") ;;
-    --full) wanted+=("${tidying[@]}" "${servers[@]}" "${fuzzing[@]}" "${checking[@]}" "${drawing[@]}") ;;
+    --full) wanted+=("${tidying[@]}" "${servers[@]}" "${fuzzing[@]}" "${other_library[@]}" "${checking[@]}" "${drawing[@]}") ;;
     --list) list=yes ;;
     *) echo "usage: console/setup.sh [--build | --full | --lint] [--list]" >&2; exit 2 ;;
   esac

@@ -471,7 +471,7 @@ def text_described(record):
         return None
     if hasattr(layout, "short"):
         return layout.short
-    return {"data": members_within(record, "_M_p", "_M_str", "__data_")[0], "length": members_within(record, "_M_string_length", "_M_len", "__size_")[0], "size": record.sizeof}
+    return {"data": members_within(record, "_M_p", "_M_str", "__data_", "__data")[0], "length": members_within(record, "_M_string_length", "_M_len", "__size_", "__size")[0], "size": record.sizeof}
 
 
 class Operators:

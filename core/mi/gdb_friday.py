@@ -113,8 +113,9 @@ def load_standard_printers():
 
 
 def named_only(match):
-    """Wraps a matcher of libstdc++ so that it is not called for classes without a name (such as those of lambdas), for which it fails."""
-    return lambda class_type, method: match(class_type, method) if class_type.tag else None
+    """Wraps a matcher of libstdc++ so that it is not called for classes for which it fails: those without a name, such as lambdas, and
+    those of libc++."""
+    return lambda class_type, method: match(class_type, method) if class_type.tag and not class_type.tag.startswith("std::__1::") else None
 
 
 def bare(type):

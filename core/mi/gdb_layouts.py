@@ -108,7 +108,7 @@ def sequence_of(record, template):
     """The layout of a class whose items are reached by an index; None for others."""
     if template == "deque":
         return deque_of(record)
-    if template == "basic_string" and members_within(record, "__is_long_"):
+    if template == "basic_string" and members_within(record, "__s") and members_within(record, "__l"):
         return short_string_of(record)
     if template == "vector":
         bits = bits_of(record)
@@ -116,7 +116,7 @@ def sequence_of(record, template):
             return bits
     if template not in SEQUENCES:
         return None
-    first = members_within(record, "_M_start", "__begin_", "m_start", "_M_p", "_M_str", "_M_array", "_M_ptr", "_M_data", "__data_", "_M_elems", "__elems_", "elems")
+    first = members_within(record, "_M_start", "__begin_", "m_start", "_M_p", "_M_str", "_M_array", "_M_ptr", "_M_data", "__data_", "__data", "_M_elems", "__elems_", "elems")
     if first is None:
         return None
     offset, type = first
@@ -126,7 +126,7 @@ def sequence_of(record, template):
     if type.code != gdb.TYPE_CODE_PTR or not type.target().sizeof:
         return None
     item = type.target().unqualified() if template != "span" else type.target()
-    last, length = members_within(record, "_M_finish", "__end_"), members_within(record, "_M_string_length", "_M_len", "__size_", "m_size", "_M_extent_value", "_M_size")
+    last, length = members_within(record, "_M_finish", "__end_"), members_within(record, "_M_string_length", "_M_len", "__size_", "__size", "m_size", "_M_extent_value", "_M_size")
     if last is not None and last[1].code == gdb.TYPE_CODE_PTR:
         end = members_within(record, "_M_end_of_storage", "__end_cap_", "__cap_")
         capacity = distance(offset, end[0], item.sizeof) if end and end[1].code == gdb.TYPE_CODE_PTR else None
@@ -140,11 +140,13 @@ def sequence_of(record, template):
 
 
 def short_string_of(record):
-    """A string of libc++: a short one is in the object, with its length in the first byte."""
-    (flag, _), (short, _), (long_, _) = (members_within(record, name) for name in ("__is_long_", "__s", "__l"))
+    """A string of libc++: a short one is in the object, with twice its length in the first byte; that of a long one is odd. Since version
+    15 the two parts of that byte are bit fields."""
+    (short, _), (long_, _) = (members_within(record, name) for name in ("__s", "__l"))
     inner, outer = (bare(members_within(record, name)[1]) for name in ("__s", "__l"))
     data, pointer, length = members_within(inner, "__data_"), members_within(outer, "__data_"), members_within(outer, "__size_")
-    if flag != 0 or short != 0 or long_ != 0 or data[0] not in (1, 2, 4) or outer.fields()[0].bitpos != 0:
+    flag = members_within(inner, "__is_long_", "__size_")
+    if flag[0] != 0 or short != 0 or long_ != 0 or data[0] != pointer[1].target().sizeof or outer.fields()[0].bitpos != 0:
         return None  # the other of libc++'s two layouts
     test = [("dup", 0), ("ref8", 0), ("const8", 1), ("bit_and", 0)]
     address = [branch(test, word(pointer[0]), at(data[0]))]
@@ -226,7 +228,7 @@ def pointer_of(record, template):
         found = next((head for head in heads_of(record) if head[0] == 0), None)  # a tuple of the pointer and the deleter
         found = found and found[1:]
     else:
-        found = members_within(record, "_M_ptr", "__ptr_", "px", "_M_current", "__i_", "_M_data", "__f_")
+        found = members_within(record, "_M_ptr", "__ptr_", "px", "_M_current", "__i_", "__i", "_M_data", "__f_")
         found = found and first_within(*found)
     return found if found and found[1].code == gdb.TYPE_CODE_PTR and found[1].target().sizeof else None
 

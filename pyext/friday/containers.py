@@ -15,7 +15,7 @@
 A container is copied with all its items when it is read, so that it is a snapshot like every other value: `follow` makes it from the
 object's bytes and the node's memory. Containers inside a struct are copied with it. The memory may not hold a valid container (before
 its constructor has run, after its destructor, or when it is damaged); then `Unreadable` says what is wrong. The layouts are those of GCC
-5 to 14 (the new ABI of strings and lists), and of libc++ 19.
+5 to 14 (the new ABI of strings and lists), and of libc++ 14 and 19.
 """
 from __future__ import annotations
 
@@ -347,13 +347,16 @@ def _array(object_: Object) -> Any:
 
 def _text(object_: Object) -> tuple[Type, int, int]:
     """(type of a character, address of the first one, number) of a string or string_view."""
-    if not _has(object_.type, "__is_long_"):
-        pointer = _find(object_.type, ("_M_p", "_M_str", "__data_"))[1]
-        return (pointer.resolved.target.resolved, object_.number("_M_p", "_M_str", "__data_"), object_.number("_M_string_length", "_M_len", "__size_"))
-    # In libc++ a short string is in the object itself, with twice its length in the first byte; that of a long one is odd.
+    if not (_has(object_.type, "__s") and _has(object_.type, "__l")):
+        pointer = _find(object_.type, ("_M_p", "_M_str", "__data_", "__data"))[1]
+        check(pointer.resolved.kind == "pointer", "has an unknown layout")
+        return (pointer.resolved.target.resolved, object_.number("_M_p", "_M_str", "__data_", "__data"),
+                object_.number("_M_string_length", "_M_len", "__size_", "__size"))
+    # In libc++ a short string is in the object itself, with twice its length in the first byte; that of a long one is odd. Since version
+    # 15 the two parts of that byte are bit fields, of which the first is __is_long_.
     short, long_ = (_find(object_.type, (name,))[1] for name in ("__s", "__l"))
     pointer_at, pointer = _find(long_, ("__data_",))
-    check(_find(short, ("__is_long_",))[0] == 0, "has an unknown layout")
+    check(_find(short, ("__is_long_", "__size_"))[0] == 0 and _find(short, ("__data_",))[0] == pointer.resolved.target.resolved.size, "has an unknown layout")
     if not object_.data[0] & 1:
         check(object_.address is not None, "has no place in memory")
         return pointer.resolved.target.resolved, object_.address + _find(short, ("__data_",))[0], object_.data[0] >> 1  # type: ignore[operator]

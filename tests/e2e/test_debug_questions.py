@@ -32,7 +32,7 @@ def with_libcxx(factory):
     made = subprocess.run(["clang++-19", "-std=c++23", "-stdlib=libc++", "-g", "-O0", "-fstandalone-debug", *shlex.split(os.environ.get("FRIDAY_LIBCXX", "")),
                            "-o", path, ROOT / "tests" / "targets" / "container_questions.cc"], capture_output=True, text=True)
     if made.returncode:
-        pytest.skip(f"there is no libc++ for clang++-19 (Debian's libc++-19-dev takes the place of libc++1-14): {made.stderr.splitlines()[0]}")
+        pytest.skip(f"there is no libc++ for clang++-19: {made.stderr.splitlines()[0]}")
     return path
 
 
