@@ -446,6 +446,14 @@ class Session {
     DebugStop stop = stopped(std::move(result));
     return stop;
   }
+  std::optional<DebugStop> step_back(uint32_t node) {
+    const NodeId id = known_node(node);
+    auto result = interruptible([&](Debugger& d) -> Result<std::optional<DebugStop>> {
+      FRIDAY_TRY(thread, d.focus().current_thread(id));
+      return d.backward().step(id, thread);
+    });
+    return value_or_raise(std::move(result));
+  }
   std::optional<DebugStop> run_back(const std::vector<uint32_t>& passed) {
     auto result = interruptible([&](Debugger& d) { return d.backward().run({passed.begin(), passed.end()}); });
     if (result && *result && (*result)->kind == Stop::Kind::interrupt) replay().clear_interrupt();
@@ -732,6 +740,11 @@ void bind_session(py::module_& module) {
             return make_stop(self, self.cast<Session&>().run_to(node, event, timeout));
           },
           py::arg("node"), py::arg("event"), py::arg("timeout") = py::none())
+      .def("step_back",
+           [](const py::object& self, uint32_t node) {
+             auto stop = self.cast<Session&>().step_back(node);
+             return stop ? make_stop(self, *std::move(stop)) : py::object(py::none());
+           })
       .def("run_back",
            [](const py::object& self, const std::vector<uint32_t>& passed) {
              auto stop = self.cast<Session&>().run_back(passed);

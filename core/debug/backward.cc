@@ -7,8 +7,6 @@
 namespace friday {
 namespace {
 
-constexpr BreakpointOwner kPlaceOwner{BreakpointOwner::Kind::internal, 4};
-
 // Flags that a single step and a breakpoint leave behind: the trap flag and the resume flag.
 constexpr uint64_t kStepFlags = 0x10100;
 
@@ -23,21 +21,26 @@ bool equal(user_regs_struct a, user_regs_struct b) {
 // ---- Where the group stands
 
 Result<Backward::Place> Backward::here() {
+  const NodeId id = focus_.moved_last();
+  FRIDAY_TRY(node, session_.readable(id));
+  return place_of(id, node->current());
+}
+
+Result<Backward::Place> Backward::place_of(NodeId id, ThreadId thread) {
   Place place;
   place.events = session_.events_done();
-  const NodeId id = focus_.moved_last();
   place.mark = session_.mark(id);
+  place.thread = thread;
   if (!focus_.has_started(id) && place.events == 0) return place;
   FRIDAY_TRY(node, session_.readable(id));
   if (node->state() == NodeState::ended) {
     place.how = Place::How::ended;
     return place;
   }
-  place.thread = node->current();
-  FRIDAY_TRY(registers, node->registers(place.thread));
+  FRIDAY_TRY(registers, node->registers(thread));
   place.registers = registers;
   place.how = Place::How::inside;
-  if (node->call_site(place.thread))
+  if (node->call_site(thread))
     place.how = runner_.last_kind() == Stop::Kind::watch ? Place::How::calling : Place::How::waiting;
   if (place.how != Place::How::waiting) {
     FRIDAY_TRY(hash, session_.state_hash(id));
@@ -46,19 +49,17 @@ Result<Backward::Place> Backward::here() {
   return place;
 }
 
-// Whether the registers at a stop are those of the place.
-bool Backward::has_registers_of_place(const Stop& stop) {
-  const NodeId id = mover(stop);
-  if (!near_ || id != place_.mark.node || session_.mark(id) != place_.mark) return false;
-  ReplayNode& node = *session_.find(id);
-  if (node.current() != place_.thread) return false;
+// Whether the node is where only its registers tell how near the place is: they are those of the place.
+bool Backward::has_registers_of_place() {
+  ReplayNode& node = *session_.find(place_.mark.node);
+  if (session_.mark(node.id()) != place_.mark || node.current() != place_.thread) return false;
   const auto registers = node.registers(place_.thread);
   return registers && equal(*registers, place_.registers);
 }
 
-// Whether the group stands at the place.
+// Whether the group stands at the place, where a stop has just been.
 bool Backward::is_place(const Stop& stop, const std::optional<Found>& last) {
-  if (!has_registers_of_place(stop)) return false;
+  if (!near_ || mover(stop) != place_.mark.node || !has_registers_of_place()) return false;
   similar_++;
   before_similar_ = last;
   const auto hash = session_.state_hash(place_.mark.node);
@@ -68,6 +69,7 @@ bool Backward::is_place(const Stop& stop, const std::optional<Found>& last) {
 
 void Backward::node_started(ReplayNode& node) {
   if (near_ && node.id() == place_.mark.node) mark_place(node);
+  if (wanted_) wanted_->arm(node);
 }
 
 // Makes the node stop wherever it is at the instruction of the place.
@@ -95,15 +97,33 @@ Backward::Found Backward::count(const Stop& stop) {
   return {session_.events_done(), mark, ++count.hits};
 }
 
-// Runs to the target, without one to the end or to the place if `near_`. `last` becomes the last hit on the way.
-Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optional<Found>& last) {
-  const auto arrived = [&](Stop& stop) {
+// Runs to the next hit, or to the target, without one to the end or to the place if `near_`. The stop is of the kind
+// `reached` if it is no hit and the place or the target is reached.
+Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::optional<Found>& last, bool& is_hit) {
+  is_hit = false;
+  Stop::Kind kind{};
+  const auto ends = [&](Stop& stop) {
     const bool mine = std::erase(stop.owners, kPlaceOwner) > 0;
     const bool watched = stop.kind == Stop::Kind::watch || stop.kind == Stop::Kind::breakpoint;
-    return (mine || watched) && is_place(stop, last);
+    if ((mine || watched) && is_place(stop, last)) return true;
+    is_hit = wanted_ && wanted_->is_hit(stop);
+    kind = stop.kind;
+    return is_hit;
   };
-  for (;;) {
-    FRIDAY_TRY(stop, runner_.search(target, arrived));
+  FRIDAY_TRY(stop, runner_.search(target, ends, wanted_ ? Hits::passed_over : Hits::judged));
+  if (is_hit) stop.kind = kind;
+  else is_hit = !stop.ids.empty();
+  return std::move(stop);
+}
+
+// Runs to the target, without one to the end or to the place if `near_`. `last` becomes the last hit on the way.
+Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optional<Found>& last) {
+  for (bool is_hit = false;;) {
+    FRIDAY_TRY(stop, run_on(target, last, is_hit));
+    if (is_hit) {
+      last = count(stop);
+      continue;
+    }
     switch (stop.kind) {
       case Stop::Kind::reached:
       case Stop::Kind::end:
@@ -112,7 +132,6 @@ Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optio
       case Stop::Kind::failure: return fail(ErrorCode::component_died, "{}", stop.message);
       default: break;
     }
-    if (!stop.ids.empty()) last = count(stop);
     if (stop.kind == Stop::Kind::exit && place_.how == Place::How::ended && stop.node == place_.mark.node)
       return Ending::arrived;
   }
@@ -167,19 +186,27 @@ Result<Backward::Ending> Backward::search(std::shared_ptr<const GroupCheckpoint>
   return ending;
 }
 
+// Runs until the node waits before this event, over all stop points. A stop that comes before, but for ends of nodes.
+Result<std::optional<DebugStop>> Backward::run_to_event(const Mark& event) {
+  for (;;) {
+    FRIDAY_TRY(stop, runner_.run_to(event, std::nullopt));
+    if (stop.kind == Stop::Kind::reached) return std::optional<DebugStop>{};
+    if (stop.kind != Stop::Kind::exit) return stop;
+  }
+}
+
 // Brings the group to a hit. None if it has not come by it.
 Result<std::optional<DebugStop>> Backward::go_to(const Found& hit, const GroupCheckpoint* from) {
   const auto nearest = history_.before(hit.events);
   const auto& [id, event, passage] = hit.mark;
   FRIDAY_TRY_VOID(return_to(nearest && (!from || nearest->events() > from->events()) ? nearest.get() : from));
-  while (event.value > 0 && session_.mark(id).event.value < event.value) {
-    FRIDAY_TRY(stop, runner_.run_to(Mark{id, {event.value - 1}, 0}, std::nullopt));
-    if (stop.kind == Stop::Kind::reached) break;
-    if (stop.kind != Stop::Kind::exit) return stop;
+  if (event.value > 0 && session_.mark(id).event.value < event.value) {
+    FRIDAY_TRY(stop, run_to_event(Mark{id, {event.value - 1}, 0}));
+    if (stop) return stop;
   }
-  for (;;) {
-    FRIDAY_TRY(stop, runner_.search(event_of(id, event.value + 1), {}));
-    if (stop.ids.empty()) {
+  for (bool is_hit = false;;) {
+    FRIDAY_TRY(stop, run_on(event_of(id, event.value + 1), std::nullopt, is_hit));
+    if (!is_hit) {
       if (stop.kind == Stop::Kind::exit) continue;
       if (stop.kind == Stop::Kind::reached || stop.kind == Stop::Kind::end) return std::optional<DebugStop>{};
       return stop;
@@ -205,7 +232,7 @@ Result<void> Backward::return_to_place(const GroupCheckpoint* kept) {
   return {};
 }
 
-Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed) {
+Result<void> Backward::check_can_go_back() const {
   if (session_.sync() != SyncMode::clock)
     return fail(ErrorCode::unsupported,
                 "going back needs the order clock, in which all nodes stand at one time: `set sync clock`");
@@ -213,6 +240,18 @@ Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed) {
     return fail(ErrorCode::unsupported,
                 "the group is no longer what was recorded, because it was altered, so it has no past to search: `goto` "
                 "or `restart` first");
+  return {};
+}
+
+Result<std::optional<DebugStop>> Backward::run_to_wanted(const Wanted& wanted) {
+  wanted_ = &wanted;
+  auto found = run({});
+  wanted_ = nullptr;
+  return found;
+}
+
+Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed) {
+  FRIDAY_TRY_VOID(check_can_go_back());
   FRIDAY_TRY(place, here());
   place_ = place;
   if (place_.how == Place::How::start) return std::optional<DebugStop>{};

@@ -17,10 +17,13 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "core/debug/debug_stop.h"
 #include "core/debug/runner.h"
 #include "core/history/history.h"
+#include "core/trace/index.h"
 
 namespace friday {
 
@@ -32,7 +35,10 @@ class Returner {
   virtual Result<void> go_back(const GroupCheckpoint& checkpoint) = 0;
 };
 
-class Backward {
+// The owner of the breakpoint at the place where the group stood.
+inline constexpr BreakpointOwner kPlaceOwner{BreakpointOwner::Kind::internal, 4};
+
+class Backward final : public PastRuns {
  public:
   Backward(ReplaySession& session, Focus& focus, GroupStopPoints& stop_points, Runner& runner, History& history,
            Returner& returner)
@@ -47,6 +53,12 @@ class Backward {
   // count. None if nothing was hit before; the group stands where it was then, as it does after an interrupt (a stop of
   // the kind `interrupt`). Fails with unsupported in another order than `clock`, and if the user has altered the group.
   Result<std::optional<DebugStop>> run(std::set<uint32_t> passed);
+
+  // Brings the group back to where it stood before the last instruction of this thread. None if the thread has executed
+  // none before; the group stands where it stood then. Fails as run() does.
+  Result<std::optional<DebugStop>> step(NodeId node, ThreadId thread) override;
+  // As run(), but to the last stop that is wanted; stop points of the user are passed over.
+  Result<std::optional<DebugStop>> run_to_wanted(const Wanted& wanted) override;
 
   // Call when the process of a node exists.
   void node_started(ReplayNode& node);
@@ -80,20 +92,54 @@ class Backward {
   enum class Ending { arrived, interrupted };
 
   Result<Place> here();
-  bool has_registers_of_place(const Stop& stop);
+  Result<Place> place_of(NodeId node, ThreadId thread);
+  bool has_registers_of_place();
+  Result<void> check_can_go_back() const;
   bool is_place(const Stop& stop, const std::optional<Found>& last);
   NodeId mover(const Stop& stop) const { return stop.writer ? stop.writer->node : stop.node; }
   Result<void> return_to(const GroupCheckpoint* checkpoint);
   Found count(const Stop& stop);
+  Result<DebugStop> run_on(std::optional<Mark> target, const std::optional<Found>& last, bool& is_hit);
   Result<Ending> run_to(std::optional<Mark> target, std::optional<Found>& last);
   Result<Ending> run_to_place(std::optional<Found>& last);
   Result<Ending> run_past(uint64_t events, std::optional<Found>& last);
   Result<Ending> search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last);
+  Result<std::optional<DebugStop>> run_to_event(const Mark& event);
   Result<std::optional<DebugStop>> go_to(const Found& hit, const GroupCheckpoint* from);
   Result<void> return_to_place(const GroupCheckpoint* kept);
   std::optional<Mark> event_of(NodeId node, uint64_t index) const;
   void mark_place(ReplayNode& node);
   void forget_place();
+
+  // backward_steps.cc
+  // How a place inside a node's code is reached exactly: by so many single steps of a thread from a checkpoint.
+  struct Trail {
+    std::shared_ptr<const GroupCheckpoint> from;
+    NodeId node;
+    ThreadId thread{};
+    uint64_t steps = 0;
+    uint64_t moves = 0;  // ReplaySession::moves() where the group stands at its end
+  };
+  // The single steps from a place of the thread on.
+  struct Walk {
+    uint64_t steps = 0;
+    bool arrived = false;      // at the place
+    std::set<uint64_t> heads;  // the instructions to which the thread has jumped
+  };
+  struct Pass {
+    uint64_t hits = 0;  // how often the thread came by a head
+    // Checkpoints on the way, with the number of hits then.
+    std::vector<std::pair<uint64_t, std::shared_ptr<const GroupCheckpoint>>> kept;
+  };
+  Result<std::shared_ptr<const GroupCheckpoint>> keep();
+  Result<bool> step_once();
+  Result<Walk> walk();
+  Result<bool> go_behind(std::optional<uint64_t> event);
+  std::optional<uint64_t> event_before(uint64_t index);
+  Result<bool> lay_trail();
+  Result<void> shorten_trail(Walk walked);
+  Result<Pass> pass_heads(const GroupCheckpoint& from, const std::set<uint64_t>& heads, uint64_t most);
+  Result<DebugStop> follow_trail();
 
   ReplaySession& session_;
   Focus& focus_;
@@ -102,12 +148,15 @@ class Backward {
   History& history_;
   Returner& returner_;
 
+  const Wanted* wanted_ = nullptr;       // during run_to_wanted()
   Place place_;                          // where the group stood when the search began
   bool near_ = false;                    // its node has completed the events that it had completed there
   bool arrived_ = false;                 // the group has come by it
   uint64_t similar_ = 0;                 // how often the registers were those of the place
   std::optional<Found> before_similar_;  // the last hit before that
-  std::map<NodeId, Count> counts_;       // in this run
+  std::optional<Trail> trail_;
+  std::map<NodeId, TraceIndex> indexes_;  // of nodes that were stepped back
+  std::map<NodeId, Count> counts_;        // in this run
 };
 
 }  // namespace friday

@@ -59,7 +59,7 @@ class Client final : public RspHost {
   std::map<std::tuple<StopPointRequest::Kind, uint64_t, uint64_t>, StopPointId> watches;
 
  private:
-  RspAbilities abilities(NodeId) const override { return {}; }
+  RspAbilities abilities(NodeId) const override { return {.reverse = true}; }
   std::string sysroot(NodeId) const override { return sysroot_; }
   Result<void> resume(NodeId, const ResumeRequest& request) override { return owner_.resume(*this, request); }
   void interrupt(NodeId) override { owner_.interrupt(*this); }

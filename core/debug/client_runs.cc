@@ -9,9 +9,23 @@
 
 namespace friday {
 
+namespace {
+using Request = StopPointRequest::Kind;
+
+StopReport::Kind report_of(Request kind) {
+  return kind == Request::read_watch     ? StopReport::Kind::read_watch
+         : kind == Request::access_watch ? StopReport::Kind::access_watch
+                                         : StopReport::Kind::write_watch;
+}
+
+WatchAccess access_of(Request kind) {
+  return kind == Request::read_watch     ? WatchAccess::read
+         : kind == Request::access_watch ? WatchAccess::any
+                                         : WatchAccess::write;
+}
+}  // namespace
+
 Result<void> Runner::resume(Client& client, const ResumeRequest& request) {
-  if (request.direction != ResumeRequest::Direction::forward)
-    return fail(ErrorCode::unsupported, "reverse execution is not supported yet; use restart and a breakpoint");
   FRIDAY_TRY(node, session_.readable(client.node()));
   if (node->state() == NodeState::ended) {
     StopReport nothing{.kind = StopReport::Kind::history_end, .thread = focus_.selected_thread(client.node())};
@@ -30,10 +44,49 @@ Result<void> Runner::resume(Client& client, const ResumeRequest& request) {
   std::optional<ThreadId> wanted;
   const bool called =
       std::ranges::any_of(node->threads_by_tid(), [](const auto& each) { return !!each.second.detour; });
-  auto stop = run_for(client, request, wanted);
+  const bool back = request.direction != ResumeRequest::Direction::forward;
+  auto stop = back ? run_back_for(client, request) : run_for(client, request, wanted);
+  if (!stop && back) client.endpoint().say(stop.error().message + "\n");
   if (wait && wait->ended_it()) session_.clear_interrupt();
   report(client, stop, wanted, called);
   return {};
+}
+
+// Goes back for a client: over one instruction, or to the last hit of its breakpoints and watches. A watch stops before
+// the store then. The kind is `started` if there is nothing to go back to.
+Result<Stop> Runner::run_back_for(Client& client, const ResumeRequest& request) {
+  const NodeId id = client.node();
+  ReplayNode* node = session_.find(id);
+  const ThreadId thread = request.thread.value_or(focus_.selected_thread(id));
+  Stop begin{.kind = Stop::Kind::started, .node = id, .thread = thread};
+  gdbs_.set_served(id);
+  struct Served {
+    GdbPool& gdbs;
+    ~Served() { gdbs.set_served(std::nullopt); }
+  } served{gdbs_};
+  if (request.direction == ResumeRequest::Direction::reverse_step) {
+    FRIDAY_TRY(stepped, past_->step(id, thread));
+    return stepped ? static_cast<Stop>(*stepped) : begin;
+  }
+  const auto places = node->breakpoints().places_of(client.breakpoint_owner());
+  const auto watches = client.watches;
+  const PastRuns::Wanted wanted{[&](const Stop& stop) { return hits_client(client, stop); },
+                                [&](ReplayNode& started) {
+                                  if (started.id() != id) return;
+                                  (void)started.make_pad_areas();
+                                  for (Addr place : places)
+                                    (void)started.breakpoints().insert(place, client.breakpoint_owner());
+                                  for (const auto& [range, watch] : watches)
+                                    (void)started.watches().arm({watch, 0, Addr{std::get<1>(range)}, std::get<2>(range),
+                                                                 false, access_of(std::get<0>(range))});
+                                  client.watches = watches;
+                                }};
+  FRIDAY_TRY(found, past_->run_to_wanted(wanted));
+  if (!found) return begin;
+  if (found->kind != Stop::Kind::watch) return static_cast<Stop>(*found);
+  FRIDAY_TRY(before, past_->step(found->node, found->thread));
+  (void)before;
+  return static_cast<Stop>(*found);
 }
 
 // Runs the group for a client. Sets `wanted` to the thread that is stepped, or in which gdb calls a function.
@@ -103,22 +156,6 @@ bool Runner::hits_client(const Client& client, const Stop& stop) {
   });
 }
 
-namespace {
-using Request = StopPointRequest::Kind;
-
-StopReport::Kind report_of(Request kind) {
-  return kind == Request::read_watch     ? StopReport::Kind::read_watch
-         : kind == Request::access_watch ? StopReport::Kind::access_watch
-                                         : StopReport::Kind::write_watch;
-}
-
-WatchAccess access_of(Request kind) {
-  return kind == Request::read_watch     ? WatchAccess::read
-         : kind == Request::access_watch ? WatchAccess::any
-                                         : WatchAccess::write;
-}
-}  // namespace
-
 // Steps once; for an action of the kind step_range, repeats that while the thread's pc is in the range.
 Result<Stop> Runner::step_range(NodeId id, ThreadId thread, const ThreadAction& action) {
   for (;;) {
@@ -164,6 +201,7 @@ void Runner::report(Client& client, const Result<Stop>& stop, std::optional<Thre
         if (hits_client(client, *stop)) tell_watch(client, *stop, out);
         break;
       case Stop::Kind::step: out.kind = StopReport::Kind::step; break;
+      case Stop::Kind::started: out.kind = StopReport::Kind::history_begin; break;
       case Stop::Kind::signal: out.kind = StopReport::Kind::signal, out.signal = stop->signal; break;
       case Stop::Kind::exit:
       case Stop::Kind::end: out.kind = StopReport::Kind::history_end; break;

@@ -24,6 +24,7 @@ Debugger::Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions optio
       backward_(*session_, focus_, stop_points_, runner_, history_, *this) {
   // Two calls go from a lower part to a higher one, each through an interface: requests of gdbs, and changes of memory.
   gdbs_.set_owner(runner_);
+  runner_.set_past(backward_);
   expressions_.set_observer(stop_points_);
   session_->on_node_started = [this](ReplayNode& node) { node_started(node); };
   session_->report_node_ends = true;

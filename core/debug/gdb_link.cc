@@ -32,6 +32,8 @@ void GdbLink::rebind(ReplayNode& node) {
 }
 
 Result<MiSession*> GdbLink::session(Pump& pump) {
+  if (executes_)
+    return fail(ErrorCode::unsupported, "the gdb of node {} is busy with a step and cannot be asked", node_->id());
   FRIDAY_TRY_VOID(start(&pump));
   asked_ = true;
   if (connected_) FRIDAY_TRY_VOID(pump.pump_once(0));  // notices if gdb has died since the last command
@@ -142,6 +144,11 @@ Result<std::string> GdbLink::console(std::string_view command, Pump& pump) {
 
 Result<MiStop> GdbLink::execute(std::string_view command, Pump& pump) {
   FRIDAY_TRY(gdb, refreshed(pump));
+  executes_ = true;
+  struct Done {
+    bool& executes;
+    ~Done() { executes = false; }
+  } done{executes_};
   FRIDAY_TRY_VOID(gdb->run(command, pump));
   for (;;) {
     while (auto record = gdb->take_async())

@@ -89,6 +89,7 @@ class GdbLink {
   Maker maker_;
   Client client_;
   bool started_ = false, connected_ = false, stale_ = false, replaced_ = false;
+  bool executes_ = false;       // gdb waits for a stop that it has requested
   bool asked_ = false;          // gdb was given a command since it was started
   bool threads_known_ = false;  // gdb may know threads besides the first
   bool libraries_changed_ = false;

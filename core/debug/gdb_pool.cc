@@ -217,6 +217,7 @@ void GdbPool::node_started(ReplayNode& started) {
 }
 
 void GdbPool::node_gone(NodeId id) {
+  if (served_ == id) return;
   gdbs_.remove(id);
   nodes_[id].own.reset();
   nodes_[id].users.reset();

@@ -86,6 +86,9 @@ class GdbPool final : public Pump {
   // Call when the group has gone back to a time at which the node has no process. gdbs of other nodes are kept, because
   // names and addresses are the same in the new processes.
   void node_gone(NodeId node);
+  // While a gdb of this node waits for what it has requested of the group, its link and its endpoint stay, even if the
+  // node has no process for a time.
+  void set_served(std::optional<NodeId> node) { served_ = node; }
   // Call when the group has run. gdb selects `thread` in the node `here`, and in other nodes the thread that holds the
   // token. `mover` is the client whose gdb requested the run; if it is one of Friday's own, it learns of the stop by
   // itself.
@@ -136,6 +139,7 @@ class GdbPool final : public Pump {
   uint32_t next_client_ = 1;
   bool has_users_ = false;  // there is an endpoint for a gdb of the user
   std::optional<NodeId> only_;
+  std::optional<NodeId> served_;
   bool closing_ = false;
   std::atomic<bool> interrupted_ = false;
 };

@@ -176,15 +176,22 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
   return run_group(timeout);
 }
 
-Result<DebugStop> Runner::search(std::optional<Mark> target, const Ends& ends) {
+Result<DebugStop> Runner::search(std::optional<Mark> target, const Ends& ends, Hits hits) {
   const Running running(gdbs_);
   focus_.forget_reached();
   struct Ending {
     Runner& runner;
     ~Ending() { runner.events_.clear_target(); }
   } ending{*this};
-  events_.set_target({target, false});
+  events_.set_target({target, hits == Hits::passed_over});
   return run_group(std::nullopt, ends);
+}
+
+Result<void> Runner::disarm_events() {
+  events_.set_target({});
+  auto disarmed = events_.prepare();
+  events_.clear_target();
+  return disarmed;
 }
 
 void Runner::stand(const Mark& mark, ThreadId thread, bool waiting) {
@@ -195,6 +202,10 @@ void Runner::stand(const Mark& mark, ThreadId thread, bool waiting) {
 namespace {
 // The MI command of a step.
 Result<std::string> mi_step(const std::string& command) {
+  if (constexpr std::string_view back = "reverse-"; command.starts_with(back)) {
+    FRIDAY_TRY(forward, mi_step(command.substr(back.size())));
+    if (!forward.starts_with("-exec-until")) return forward + " --reverse";
+  }
   if (command == "step") return "-exec-step";
   if (command == "next") return "-exec-next";
   if (command == "stepi") return "-exec-step-instruction";
@@ -202,7 +213,9 @@ Result<std::string> mi_step(const std::string& command) {
   if (command == "finish") return "-exec-finish";
   if (command.starts_with("until") || command.starts_with("advance"))
     return "-exec-until" + command.substr(std::min(command.find(' '), command.size()));
-  return fail(ErrorCode::usage, "cannot step by \"{}\": use step, next, stepi, nexti, finish or until LOCATION",
+  return fail(ErrorCode::usage,
+              "cannot step by \"{}\": use step, next, stepi, nexti or finish, each also with reverse- before it, or "
+              "until LOCATION",
               command);
 }
 }  // namespace
@@ -224,6 +237,7 @@ Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
     return fail(ErrorCode::unsupported, "node {} cannot {} here: {}", id, command, done.error().message);
   }
   if (auto stop = judge_pending()) return std::move(*stop);
+  bool nothing_before = false;
   if (last_client_stop_) switch (last_client_stop_->kind) {
       case Stop::Kind::exit:
       case Stop::Kind::end:
@@ -233,6 +247,7 @@ Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
       case Stop::Kind::failure:
         if (auto judged = judge(*last_client_stop_)) return std::move(*judged);
         break;
+      case Stop::Kind::started: nothing_before = true; break;
       default: break;
     }
   DebugStop out;
@@ -240,7 +255,9 @@ Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
   out.node = id;
   out.thread = focus_.selected_thread(id);
   out.returned = done->returned;
-  if (auto pc = node->program_counter(focus_.selected_thread(id))) out.pc = Addr{*pc};
+  if (nothing_before) out.message = "there is nothing to go back to before this place";
+  // A step back has given the node another process.
+  if (auto pc = session_.find(id)->program_counter(focus_.selected_thread(id))) out.pc = Addr{*pc};
   return out;
 }
 

@@ -23,6 +23,19 @@
 
 namespace friday {
 
+// Moves the group into the past at the request of a gdb. Backward does.
+class PastRuns {
+ public:
+  virtual ~PastRuns() = default;
+  // What a run goes back to besides stop points of the user, which it passes over then.
+  struct Wanted {
+    std::function<bool(const Stop&)> is_hit;
+    std::function<void(ReplayNode&)> arm;  // called when the process of a node exists
+  };
+  virtual Result<std::optional<DebugStop>> step(NodeId node, ThreadId thread) = 0;
+  virtual Result<std::optional<DebugStop>> run_to_wanted(const Wanted& wanted) = 0;
+};
+
 class Runner final : public ClientOwner {
  public:
   Runner(ReplaySession& session, Focus& focus, GdbPool& gdbs, Calls& calls, GroupStopPoints& stop_points,
@@ -39,11 +52,13 @@ class Runner final : public ClientOwner {
   // without a target, to the end. Hits of stop points are ignored and not counted.
   Result<DebugStop> run_to(std::optional<Mark> target, std::optional<double> timeout);
 
-  // A part of a search through the past, in which all stop points are judged (GroupStopPoints::Search). Runs until the
-  // node of `target` waits before its event, or `ends` returns true at a stop of the replay that nobody has judged yet:
-  // then `reached`; or to the next hit, or another stop.
+  // A part of a search through the past, in which all stop points are judged (GroupStopPoints::Search) or passed over.
+  // Runs until the node of `target` waits before its event, or `ends` returns true at a stop of the replay that nobody
+  // has judged yet: then `reached`; or to the next hit, or another stop.
   using Ends = std::function<bool(Stop&)>;
-  Result<DebugStop> search(std::optional<Mark> target, const Ends& ends);
+  Result<DebugStop> search(std::optional<Mark> target, const Ends& ends, Hits hits);
+  // Makes no node wait before an event. Call before single steps that no run of the user makes.
+  Result<void> disarm_events();
   // Call when the group was brought to a place without a run: the node of `mark` moved last, with this thread; it waits
   // before its next event, or is in its code.
   void stand(const Mark& mark, ThreadId thread, bool waiting);
@@ -51,6 +66,8 @@ class Runner final : public ClientOwner {
   Stop::Kind last_kind() const { return last_kind_; }
 
   EventStops& event_stops() { return events_; }
+  // Must be called before a gdb requests anything.
+  void set_past(PastRuns& past) { past_ = &past; }
 
   // Call when the process of a node exists.
   void node_started(ReplayNode& node) { events_.node_started(node); }
@@ -88,6 +105,7 @@ class Runner final : public ClientOwner {
   Result<void> set_stop_point(Client& client, const StopPointRequest& request) override;
   Result<void> clear_stop_point(Client& client, const StopPointRequest& request) override;
   Result<std::string> monitor(Client& client, std::string_view command) override;
+  Result<Stop> run_back_for(Client& client, const ResumeRequest& request);
   Result<Stop> run_for(Client& client, const ResumeRequest& request, std::optional<ThreadId>& wanted);
   Result<Stop> step_range(NodeId node, ThreadId thread, const ThreadAction& action);
   static bool hits_client(const Client& client, const Stop& stop);
@@ -106,6 +124,7 @@ class Runner final : public ClientOwner {
   std::optional<Stop> pending_stop_;        // a stop at a breakpoint or watchpoint of the user
   std::optional<DebugStop> pending_event_;  // a stop before an event, which has been judged
   std::deque<Stop> pending_ends_;           // ends of other nodes, in runs that gdbs of the user requested
+  PastRuns* past_ = nullptr;
   Stop::Kind last_kind_ = Stop::Kind::started;
   std::optional<Stop> last_client_stop_;   // the last stop of a run that one of Friday's own gdbs requested
   uint32_t next_client_watch_ = 1u << 30;  // id of the next watch set by a gdb, beyond those of stop points

@@ -223,6 +223,7 @@ Result<std::shared_ptr<ReplayNode>> ReplaySession::revive(const GroupCheckpoint:
 }
 
 Result<void> ReplaySession::restore(const GroupCheckpoint& checkpoint) {
+  moves_++;
   std::map<NodeId, std::shared_ptr<ReplayNode>> nodes;
   for (const auto& [id, kept] : checkpoint.nodes_) {
     const ReplayNode& now = *nodes_.at(id);

@@ -154,6 +154,7 @@ size_t ReplaySession::slot_of(NodeId id) const {
 }
 
 Result<void> ReplaySession::restart() {
+  moves_++;
   discard();
   return build_all();
 }
@@ -248,6 +249,7 @@ void ReplaySession::gather() {
 
 Result<Stop> ReplaySession::run() {
   at_.moved = true;
+  moves_++;
   at_.in_turn.reset();
   if (at_.divergence)
     return Stop{.kind = Stop::Kind::divergence, .node = at_.divergence->node, .divergence = at_.divergence};

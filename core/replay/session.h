@@ -112,6 +112,8 @@ class ReplaySession {
   bool all_ended() const;
   // Whether nothing has run since the processes were rebuilt.
   bool is_at_start() const { return !at_.moved; }
+  // Grows whenever something may have run or was rebuilt: while it stays the same, the group stands where it stood.
+  uint64_t moves() const { return moves_; }
   const Divergence* divergence() const { return at_.divergence.get(); }
   // Why the replay cannot continue, if the reason is not in the recording. Every run then returns this.
   const std::optional<Stop>& failure() const { return at_.failure; }
@@ -233,6 +235,7 @@ class ReplaySession {
   std::optional<std::vector<HostEdge>> host_edges_;  // computed when `causal` order is first used
   std::vector<NodeId> ids_;
   std::map<NodeId, EndPlace> ends_;
+  uint64_t moves_ = 0;
   GroupSnapshot at_;
   std::map<NodeId, std::shared_ptr<ReplayNode>> nodes_;
   std::map<pid_t, ReplayNode*> by_tid_;

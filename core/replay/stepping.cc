@@ -38,6 +38,7 @@ Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id) {
   ReplayNode& node = *found;
   FRIDAY_TRY_VOID(node.check_goes_on("there is nothing left to step"));
   at_.moved = true;
+  moves_++;
   ReplayNode::Thread* thread = node.thread_of(thread_id);
   if (!thread) return fail(ErrorCode::not_found, "node {} has no thread {}", id, thread_id.value);
   FRIDAY_TRY(before, node.registers(thread_id));

@@ -327,6 +327,13 @@ Result<void> Breakpoints::leave_pad(ThreadId thread) {
   }
 }
 
+std::vector<Addr> Breakpoints::places_of(BreakpointOwner owner) const {
+  std::vector<Addr> places;
+  for (const auto& [address, owners] : sites_)
+    if (std::ranges::find(owners, owner) != owners.end()) places.push_back(patches_.program_address(Addr{address}));
+  return places;
+}
+
 void Breakpoints::forget_gone(Addr low, Addr high) {
   const auto is_intact = [&](const PatchWindow& window) {
     std::vector<std::byte> there(window.patched.size());

@@ -37,6 +37,7 @@ _WIDE = 200  # the most characters of a change that are shown
 _READS = re.compile(r"(-\w+ +)*-(reads|access) ")
 _PLACES = 8  # the most places of a changed struct or array that are shown
 SCOPES = ("node", "group")
+BACKWARD = ("reverse-step", "reverse-next", "reverse-stepi", "reverse-nexti", "reverse-finish")
 SYNCS = ("clock", "causal", "free")
 PLACES = ("event", "message", "output", "end")  # words that `goto` knows
 SETTINGS = ("scope", "sync", "gdb", "patch-stores", "checkpoints", "pager")  # the settings that are Friday's own
@@ -322,8 +323,8 @@ def _step(session: "Session", command: Command, filename: str | None, out: Outpu
     if verb == "until":
         verb = f"until {rest}".strip()
     elif rest:
-        if not rest.isdigit() or verb == "finish":
-            raise UsageError(f"usage: {verb} [COUNT]" if verb != "finish" else "`finish` takes no argument")
+        if not rest.isdigit() or verb.endswith("finish"):
+            raise UsageError(f"usage: {verb} [COUNT]" if not verb.endswith("finish") else f"`{verb}` takes no argument")
         count = int(rest)
         if count == 0:
             raise UsageError(f"`{verb} 0` would make no step: the count must be at least 1")
@@ -518,5 +519,5 @@ def _restarted(session: "Session") -> str:
 
 VERBS: dict[str, Verb] = {
     "continue": _continue, "restart": _restart, "advance": _advance, "goto": _goto, "set": _set,
-    **dict.fromkeys(("step", "next", "stepi", "nexti", "finish", "until"), _step),
+    **dict.fromkeys(("step", "next", "stepi", "nexti", "finish", "until", *BACKWARD), _step),
 }

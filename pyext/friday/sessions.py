@@ -646,8 +646,8 @@ class Session:
                 self.notice(f"{point.label} was never placed{why}")
 
     def step(self, node: Any = None, command: str = "step") -> Stop:
-        """Steps one node (by default `node`) as gdb's step, next, stepi, nexti, finish or "until LOC" do; the others follow in logical
-        time. Handlers of stop points on the way run. The stop's kind is "step", or tells what stopped the group before, which may be
+        """Steps one node (by default `node`) as gdb's step, next, stepi, nexti, finish or "until LOC" do, or back as its reverse-step,
+        reverse-next, reverse-stepi, reverse-nexti and reverse-finish do; the others follow in logical time. Handlers of stop points on the way run. The stop's kind is "step", or tells what stopped the group before, which may be
         "exit" of another node. Raises NodeEnded, UsageError, Divergence, ComponentDied."""
         if self._running:
             raise UsageError("the group is running and a handler cannot step it: call friday.stop() in the handler, and step() after run() has returned")
@@ -658,6 +658,10 @@ class Session:
             stop = self._standing = self.backend.step(where, command)
         finally:
             self.backend.release_processor()
+        if command.startswith("reverse-"):
+            self._has_gone_back()
+            self.here, self._standing = where, stop
+            return stop
         if stop.ids or stop.kind == "exit":
             self._running = True
             try:

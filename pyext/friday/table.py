@@ -59,6 +59,12 @@ OWNED: dict[str, Owned] = {
                       "continue until @2(srv.successor->id) == @4(srv.node.id)", repeats=True),
     "reverse-continue": Owned(9, "reverse-continue [COUNT]", "Runs the group back to the previous hit of a stop point, of any node; with COUNT, as often. Also `rc`. The group stands there as after a run forward, so behind the store at a watchpoint. Stop points with a handler are passed over.",
                               "reverse-continue", repeats=True),
+    "reverse-step": Owned(9, "[NODE] reverse-step [COUNT]", "Steps the selected node back to the line before, into functions; also `rs`. The other nodes "
+                          "go back with it. Stop points on the way are passed over.", "3 reverse-step", nodes=True, repeats=True),
+    "reverse-next": Owned(9, "[NODE] reverse-next [COUNT]", "Like reverse-step, but goes back over calls; also `rn`.", "reverse-next 5", nodes=True, repeats=True),
+    "reverse-stepi": Owned(13, "[NODE] reverse-stepi [COUNT]", "Steps back over one instruction; also `rsi`.", "reverse-stepi", nodes=True, repeats=True),
+    "reverse-nexti": Owned(13, "[NODE] reverse-nexti [COUNT]", "Steps back over one instruction, or over a whole call; also `rni`.", "reverse-nexti", nodes=True, repeats=True),
+    "reverse-finish": Owned(9, "[NODE] reverse-finish", "Goes back to where the selected node's function was called.", "reverse-finish", nodes=True),
     "step": Owned(1, "[NODE] step [COUNT]", "Steps the selected node to another source line, entering functions; the other "
                   "nodes follow in logical time.", "3 step", nodes=True, repeats=True),
     "next": Owned(1, "[NODE] next [COUNT]", "Like step, but does not enter functions.", "next 5", nodes=True, repeats=True),
@@ -115,7 +121,8 @@ OWNED: dict[str, Owned] = {
 
 GDB_COMMANDS = ("backtrace", "disassemble", "down", "frame", "list", "print", "ptype", "thread", "up", "whatis", "x")  # offered for misspelt words
 
-ALIASES = {"bre": "break", "si": "stepi", "ni": "nexti", "exit": "quit", "thbreak": "tbreak", "hbreak": "break", "rc": "reverse-continue"}
+ALIASES = {"bre": "break", "si": "stepi", "ni": "nexti", "exit": "quit", "thbreak": "tbreak", "hbreak": "break", "rc": "reverse-continue", "rs": "reverse-step", "rn": "reverse-next",
+           "rsi": "reverse-stepi", "rni": "reverse-nexti"}
 
 _RECORDED = "the programs have already run: Friday rebuilt the nodes from the recording when it opened it"
 _STOPS = "Friday sets the stop points, in all nodes, including those that start later"
@@ -153,11 +160,6 @@ REFUSED: dict[str, tuple[int, str, str]] = {  # name -> (fewest letters, why, wh
     "record": (3, "the group is replayed from a recording already", "goto or restart to go back"),
     "checkpoint": (2, "runs make checkpoints of the whole group by themselves", "info checkpoints"),
     "fork": (4, "it would fork one node of a group", "restart"),
-    "reverse-step": (9, "only `reverse-continue` runs backward yet", "`reverse-continue`, or `goto`, which starts from a checkpoint"),
-    "reverse-next": (9, "only `reverse-continue` runs backward yet", "`reverse-continue`, or `goto`, which starts from a checkpoint"),
-    "reverse-stepi": (13, "only `reverse-continue` runs backward yet", "`reverse-continue`, or `goto`, which starts from a checkpoint"),
-    "reverse-nexti": (13, "only `reverse-continue` runs backward yet", "`reverse-continue`, or `goto`, which starts from a checkpoint"),
-    "reverse-finish": (9, "only `reverse-continue` runs backward yet", "`reverse-continue`, or `goto`, which starts from a checkpoint"),
     "shell": (3, _OUTSIDE, "another terminal"),
     "!": (1, _OUTSIDE, "another terminal"),
     "make": (3, _OUTSIDE, "another terminal"),

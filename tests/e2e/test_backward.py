@@ -1,9 +1,10 @@
 """Running backward: from wherever the group stands, the hit that `reverse_continue` finds is the last one before that place in a run
 forward that lists all."""
 import random
+import re
 
 import pytest
-from debug_support import friday, opened, recorded_target, ring  # noqa: F401
+from debug_support import BUILD, friday, opened, record_once, recorded_target, ring  # noqa: F401
 
 pytestmark = pytest.mark.limit(240)
 
@@ -124,3 +125,62 @@ def test_a_local_variable_is_watched_backward(locals_, opened, function, variabl
     for before, value in reversed(hits[:-1]):
         stop = session.reverse_continue()
         assert stop is not None and (key(session, stop)[:3], str(session.changes(stop)[0].new)) == (before[:3], value)
+
+
+def place_of(session, node):
+    return session.nodes[node].read("$pc"), session.backend.state_hash(node), session.backend.event(node)
+
+
+STEPPED = {"watch_locals": "take", "fork_pipe": "main", "sockets_tcp": "main", "signals_compute": "main", "threads_yield": "main", "debug_session_O2": "main"}
+
+
+@pytest.mark.parametrize("program", [pytest.param(name, marks=[] if name == "watch_locals" else pytest.mark.full) for name in STEPPED])
+def test_single_steps_back_are_those_forward(program, tmp_path_factory, opened):
+    """Through calls into the C library, system calls and signal handlers: the registers' pc, the memory and the events of the node."""
+    recording = record_once(program, lambda recorder: recorder.record([BUILD / "targets" / program]), tmp_path_factory)
+    session = opened(recording)
+    session.set_checkpoints(True)
+    session.breakpoint(STEPPED[program], temporary=True)
+    node = int(session.run().node)
+    places = [place_of(session, node)]
+    for _ in range(150):
+        session.step(node, "stepi")
+        places.append(place_of(session, node))
+    for expected in places[-2::-1]:
+        session.step(node, "reverse-stepi")
+        assert place_of(session, node) == expected
+    session.step(node, "stepi")
+    assert place_of(session, node) == places[1]
+
+
+def test_steps_back_over_lines_and_calls(locals_, opened):
+    session = opened(locals_)
+    session.set_checkpoints(True)
+    session.breakpoint("count", temporary=True)
+    node = int(session.run().node)
+    forward = []
+    for _ in range(12):
+        forward.append((line_of(session), str(session.read(node, "total"))))
+        session.step(node, "next")
+    for line, total in forward[:0:-1]:
+        session.step(node, "reverse-next")
+        assert (line_of(session), str(session.read(node, "total"))) == (line, total)
+    session.breakpoint("changed", temporary=True)
+    session.run()
+    assert session.step(node, "reverse-finish").kind == "step"
+    assert "count" in session.nodes[node].gdb("frame")
+
+
+def line_of(session):
+    return int(re.search(r":(\d+)$", session.node.gdb("frame").splitlines()[0])[1])
+
+
+def test_the_first_instruction_has_none_before(locals_, opened):
+    session = opened(locals_)
+    session.set_checkpoints(True)
+    session.breakpoint("_start", temporary=True)
+    session.run()
+    stop = session.step(None, "reverse-stepi")
+    while not stop.message:
+        stop = session.step(None, "reverse-stepi")
+    assert "nothing to go back to" in stop.message

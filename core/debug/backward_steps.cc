@@ -1,0 +1,244 @@
+// Goes back over the last instruction of a thread. A processor does not run backward, so the group goes to a checkpoint
+// shortly before and lets the thread execute one instruction fewer than led to where it stands.
+//
+// Such a checkpoint is found in the code that the thread runs since its last event. If that is more than some hundred
+// instructions, their jumps are looked at: breakpoints at the targets, and a run that counts how often the thread comes
+// by them, lead to the last one before the place. From there the same is done again, until few instructions are left.
+#include <algorithm>
+
+#include "core/debug/backward.h"
+
+namespace friday {
+namespace {
+
+constexpr BreakpointOwner kHeadOwner{BreakpointOwner::Kind::internal, 5};
+
+constexpr uint64_t kMostSteps = 400;  // from a checkpoint to the place; a step takes some 25 us
+constexpr uint64_t kFewSteps = 32;    // from a nearer one, for the instructions before
+constexpr uint64_t kLongest = 15;     // bytes of an instruction
+constexpr uint64_t kFewHits = 64;     // from one checkpoint of a pass to the next, at first
+constexpr size_t kMostKept = 16;      // checkpoints of a pass
+constexpr int kMostRounds = 200;
+
+}  // namespace
+
+Result<std::shared_ptr<const GroupCheckpoint>> Backward::keep() {
+  FRIDAY_TRY(made, session_.checkpoint());
+  return std::shared_ptr<const GroupCheckpoint>(std::move(made));
+}
+
+// The last event of the thread before this one of its node.
+std::optional<uint64_t> Backward::event_before(uint64_t index) {
+  const auto known = indexes_.find(place_.mark.node);
+  const TraceIndex::Thread* thread = known == indexes_.end() ? nullptr : known->second.thread(place_.thread.value);
+  if (!thread) return std::nullopt;
+  const auto behind = std::ranges::lower_bound(thread->events, index);
+  return behind == thread->events.begin() ? std::nullopt : std::optional(*std::prev(behind));
+}
+
+// Lets the thread execute one instruction; of a system call, until it has returned. False if its node has ended with
+// that.
+Result<bool> Backward::step_once() {
+  const NodeId id = place_.mark.node;
+  for (;;) {
+    FRIDAY_TRY(stop, session_.step(id, place_.thread));
+    const bool mine = stop.node == id && stop.thread == place_.thread;
+    ReplayNode& node = *session_.find(id);
+    if (node.state() == NodeState::ended) return false;
+    switch (stop.kind) {
+      case Stop::Kind::step: return true;
+      case Stop::Kind::watch: (void)stop_points_.judge_watch(stop, Hits::passed_over); break;
+      case Stop::Kind::breakpoint: (void)stop_points_.judge_breakpoint(stop, Hits::passed_over); break;
+      case Stop::Kind::end: return false;
+      case Stop::Kind::interrupt: return fail(ErrorCode::interrupted, "going back was interrupted");
+      case Stop::Kind::failure: return fail(ErrorCode::component_died, "{}", stop.message);
+      case Stop::Kind::divergence: return fail(ErrorCode::diverged, "node {} diverged on the way", stop.node);
+      default: break;
+    }
+    if (mine && !node.call_site(place_.thread)) return true;
+  }
+}
+
+// Steps from where the thread stands to the place, at most kMostSteps.
+Result<Backward::Walk> Backward::walk() {
+  Walk walk;
+  ReplayNode& node = *session_.find(place_.mark.node);
+  const bool in_call = place_.how != Place::How::inside;
+  for (;; walk.steps++) {
+    if (!in_call && has_registers_of_place()) {
+      FRIDAY_TRY(hash, session_.state_hash(node.id()));
+      if (hash == place_.hash) {
+        walk.arrived = true;
+        return walk;
+      }
+    }
+    if (walk.steps == kMostSteps) return walk;
+    FRIDAY_TRY(before, node.program_counter(place_.thread));
+    FRIDAY_TRY(goes_on, step_once());
+    if (!goes_on || node.events_done() > place_.mark.event.value) {
+      // The last step was the call in which the thread stood.
+      walk.steps++;
+      walk.arrived = in_call;
+      if (in_call) return walk;
+      return fail(ErrorCode::unsupported, "node {} does not come by the place at which it stood", node.id());
+    }
+    FRIDAY_TRY(after, node.program_counter(place_.thread));
+    if (after <= before || after > before + kLongest) walk.heads.insert(after);
+  }
+}
+
+// Brings the group to where the thread goes on behind this event of its node; without one, to its first instruction.
+// False if there is none to come to.
+Result<bool> Backward::go_behind(std::optional<uint64_t> event) {
+  const NodeId id = place_.mark.node;
+  const uint64_t position = event ? session_.schedule().position_of(id, {*event}) : 0;
+  FRIDAY_TRY_VOID(return_to(history_.before(position).get()));
+  if (!event) {
+    const ReplayNode& node = *session_.find(id);
+    if (!session_.is_at_start() || !node.has_process() || node.info().forked || place_.thread != node.current())
+      return false;
+  } else {
+    FRIDAY_TRY(other, run_to_event(Mark{id, {*event}, 0}));
+    if (other) return fail(ErrorCode::interrupted, "going back was interrupted ({})", name_of(other->kind));
+    FRIDAY_TRY_VOID(runner_.disarm_events());
+  }
+  return step_once();
+}
+
+// Runs from a checkpoint to the place, or to hit number `most` of the heads.
+Result<Backward::Pass> Backward::pass_heads(const GroupCheckpoint& from, const std::set<uint64_t>& heads,
+                                            uint64_t most) {
+  const NodeId id = place_.mark.node;
+  FRIDAY_TRY_VOID(return_to(&from));
+  ReplayNode& node = *session_.find(id);
+  FRIDAY_TRY_VOID(node.make_pad_areas());
+  for (uint64_t head : heads) (void)node.breakpoints().insert(Addr{head}, kHeadOwner);
+  near_ = true;
+  mark_place(node);
+  Pass pass;
+  uint64_t between = kFewHits;
+  bool at_place = false;
+  const auto ends = [&](Stop& stop) {
+    const bool at_mark = std::erase(stop.owners, kPlaceOwner) > 0, at_head = std::erase(stop.owners, kHeadOwner) > 0;
+    at_place = (at_mark || at_head) && is_place(stop, std::nullopt);
+    if (at_place) return true;
+    if (!at_head || stop.node != id || stop.thread != place_.thread) return false;
+    return ++pass.hits == most || pass.hits % between == 0;
+  };
+  for (;;) {
+    const uint64_t hits = pass.hits;
+    FRIDAY_TRY(stop, runner_.search(event_of(id, place_.mark.event.value), ends, Hits::passed_over));
+    if (stop.kind == Stop::Kind::interrupt) return fail(ErrorCode::interrupted, "going back was interrupted");
+    if (at_place || pass.hits == most || (stop.kind == Stop::Kind::reached && pass.hits == hits)) break;
+    if (stop.kind == Stop::Kind::exit && node.state() != NodeState::ended) continue;
+    if (stop.kind != Stop::Kind::reached) break;
+    if (pass.hits % between != 0) break;  // the target
+    auto kept = keep();
+    if (!kept) continue;
+    pass.kept.emplace_back(pass.hits, std::move(*kept));
+    if (pass.kept.size() < kMostKept) continue;
+    between *= 2;
+    std::erase_if(pass.kept, [&](const auto& each) { return each.first % between != 0; });
+  }
+  forget_place();
+  (void)node.breakpoints().remove_all(kHeadOwner);
+  FRIDAY_TRY_VOID(runner_.disarm_events());
+  return pass;
+}
+
+// Lays the trail from a later checkpoint, since there are too many steps from where it begins.
+Result<void> Backward::shorten_trail(Walk walked) {
+  std::set<uint64_t> heads = std::move(walked.heads);
+  for (int round = 0; round < kMostRounds; round++) {
+    FRIDAY_TRY(pass, pass_heads(*trail_->from, heads, ~uint64_t{0}));
+    if (pass.hits > 0) {
+      const auto near = pass.kept.empty() ? std::pair(uint64_t{0}, trail_->from) : pass.kept.back();
+      if (near.first == pass.hits) FRIDAY_TRY_VOID(return_to(near.second.get()));
+      else FRIDAY_TRY_VOID(pass_heads(*near.second, heads, pass.hits - near.first));
+    } else {
+      FRIDAY_TRY_VOID(return_to(trail_->from.get()));
+      for (uint64_t i = 0; i < kMostSteps; i++) FRIDAY_TRY_VOID(step_once());
+    }
+    FRIDAY_TRY(from, keep());
+    trail_->from = std::move(from);
+    FRIDAY_TRY(more, walk());
+    if (more.arrived) {
+      trail_->steps = more.steps;
+      return {};
+    }
+    heads.merge(more.heads);
+  }
+  return fail(ErrorCode::unsupported, "node {}: no place shortly before the last instruction was found",
+              place_.mark.node);
+}
+
+// Finds a way by single steps to the place. False if the thread has executed nothing before.
+Result<bool> Backward::lay_trail() {
+  const NodeId id = place_.mark.node;
+  if (!indexes_.contains(id)) {
+    FRIDAY_TRY(index, TraceIndex::load_or_build(session_.recording(), session_.find(id)->reader()));
+    indexes_.emplace(id, std::move(index));
+  }
+  for (auto event = event_before(place_.mark.event.value);; event = event_before(*event)) {
+    FRIDAY_TRY(stands, go_behind(event));
+    if (!stands) return false;
+    FRIDAY_TRY(from, keep());
+    trail_ = Trail{std::move(from), id, place_.thread};
+    FRIDAY_TRY(walked, walk());
+    trail_->steps = walked.steps;
+    if (!walked.arrived) FRIDAY_TRY_VOID(shorten_trail(std::move(walked)));
+    if (trail_->steps > 0) return true;
+    if (!event) return false;
+  }
+}
+
+// Goes to the place before the one to which the trail leads, and shortens it.
+Result<DebugStop> Backward::follow_trail() {
+  const uint64_t steps = trail_->steps - 1;
+  FRIDAY_TRY_VOID(return_to(trail_->from.get()));
+  uint64_t done = 0;
+  for (; done < steps; done++) {
+    if (steps - done == kFewSteps && done >= kFewSteps)
+      if (auto nearer = keep()) {
+        trail_->from = std::move(*nearer);
+        trail_->steps -= done;
+      }
+    FRIDAY_TRY_VOID(step_once());
+  }
+  trail_->steps--;
+  runner_.stand(session_.mark(trail_->node), trail_->thread, false);
+  trail_->moves = session_.moves();
+  DebugStop stop;
+  stop.kind = Stop::Kind::step;
+  stop.node = trail_->node;
+  stop.thread = trail_->thread;
+  FRIDAY_TRY(pc, session_.find(stop.node)->program_counter(stop.thread));
+  stop.pc = Addr{pc};
+  return stop;
+}
+
+Result<std::optional<DebugStop>> Backward::step(NodeId id, ThreadId thread) {
+  FRIDAY_TRY_VOID(check_can_go_back());
+  const bool on_trail = trail_ && trail_->node == id && trail_->thread == thread && trail_->steps > 0 &&
+                        trail_->moves == session_.moves();
+  if (!on_trail) {
+    trail_.reset();
+    FRIDAY_TRY(place, place_of(id, thread));
+    place_ = place;
+    if (place_.how == Place::How::start) return std::optional<DebugStop>{};
+    const auto kept = session_.checkpoint();
+    const auto found = lay_trail();
+    if (!found || !*found) {
+      trail_.reset();
+      FRIDAY_TRY_VOID(return_to_place(kept ? kept->get() : nullptr));
+      if (!found) return std::unexpected(found.error());
+      return std::optional<DebugStop>{};
+    }
+  } else {
+    place_.mark.node = id;
+    place_.thread = thread;
+  }
+  return follow_trail();
+}
+
+}  // namespace friday
