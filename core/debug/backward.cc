@@ -105,10 +105,11 @@ Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::option
   const auto ends = [&](Stop& stop) {
     const bool mine = std::erase(stop.owners, kPlaceOwner) > 0;
     const bool watched = stop.kind == Stop::Kind::watch || stop.kind == Stop::Kind::breakpoint;
-    if ((mine || watched) && is_place(stop, last)) return true;
-    is_hit = wanted_ && wanted_->is_hit(stop);
+    const bool at_place = (mine || watched) && is_place(stop, last);
+    // For gdb the place before the store is the hit, so a store that has led to this place is one.
+    is_hit = wanted_ && (!at_place || stop.kind == Stop::Kind::watch) && wanted_->is_hit(stop);
     kind = stop.kind;
-    return is_hit;
+    return at_place || is_hit;
   };
   FRIDAY_TRY(stop, runner_.search(target, ends, wanted_ ? Hits::passed_over : Hits::judged));
   if (is_hit) stop.kind = kind;
@@ -122,6 +123,7 @@ Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optio
     FRIDAY_TRY(stop, run_on(target, last, is_hit));
     if (is_hit) {
       last = count(stop);
+      if (arrived_) return Ending::arrived;
       continue;
     }
     switch (stop.kind) {
@@ -173,6 +175,7 @@ std::optional<Mark> Backward::event_of(NodeId node, uint64_t index) const {
 // Searches from the last checkpoint to the place, then from the one before to that one, and so on. `from` becomes the
 // checkpoint behind which the hit lies, null for the start.
 Result<Backward::Ending> Backward::search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last) {
+  arrived_ = false;
   from = history_.before(place_.events);
   FRIDAY_TRY_VOID(return_to(from.get()));
   FRIDAY_TRY(ending, run_to_place(last));

@@ -84,8 +84,8 @@ Result<Stop> Runner::run_back_for(Client& client, const ResumeRequest& request) 
   FRIDAY_TRY(found, past_->run_to_wanted(wanted));
   if (!found) return begin;
   if (found->kind != Stop::Kind::watch) return static_cast<Stop>(*found);
-  FRIDAY_TRY(before, past_->step(found->node, found->thread));
-  (void)before;
+  FRIDAY_TRY_VOID(past_->step(found->node, found->thread));
+  wanted.arm(*session_.find(id));
   return static_cast<Stop>(*found);
 }
 

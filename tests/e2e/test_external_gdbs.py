@@ -89,3 +89,37 @@ def test_a_gdb_that_cannot_follow_is_refused_what_would_be_old(console, recorder
         assert "moved by others" not in gdb.command("info registers rax") + gdb.command("backtrace")
         gdb.send("quit\r")
         gdb.finish()
+
+
+def test_a_gdb_of_the_user_runs_backward(console, recorder):
+    """Its own steps, breakpoints and watches; the prompt of the console follows it."""
+    paths = endpoints(console)
+    here = min(paths)
+    console.command(f"{here} tbreak process_packet")
+    console.command("c")
+    with ExternalGdb(recorder, "-x", paths[here]) as gdb:
+        gdb.command("tbreak process_packet")
+        gdb.command("continue")
+        forward = [gdb.command("frame")]
+        for _ in range(4):
+            gdb.command("next")
+            forward.append(gdb.command("frame"))
+        for shown in forward[-2::-1]:
+            for _ in range(3):  # a line of several pieces of code is gone back over piece by piece
+                gdb.command("reverse-next")
+                if (back := gdb.command("frame")) == shown:
+                    break
+            assert back == shown
+        changed = gdb.command("watch srv.seq")
+        assert "atchpoint" in changed
+        values = []
+        for _ in range(3):
+            gdb.command("continue")
+            values.append(int(re.search(r"= (\d+)", gdb.command("print srv.seq"))[1]))
+        for value in values[::-1]:
+            shown = gdb.command("reverse-continue")  # stops before the store
+            assert "atchpoint" in shown and int(re.search(r"= (\d+)", gdb.command("print srv.seq"))[1]) == value - 1, shown
+        assert "packet" in gdb.command("reverse-finish") or gdb.command("backtrace").startswith("#0")
+        gdb.send("quit\r")
+        gdb.finish()
+    console.expect(r"a gdb of yours has moved the group: it stands at [\d.]+ s now\n" + PROMPT.lstrip("^"))
