@@ -22,6 +22,13 @@ bool equal(user_regs_struct a, user_regs_struct b) {
 
 Result<Backward::Place> Backward::here() {
   const NodeId id = focus_.moved_last();
+  if (session_.all_ended()) {
+    Place place;
+    place.how = Place::How::over;
+    place.events = session_.events_done();
+    place.mark = session_.mark(id);
+    return place;
+  }
   FRIDAY_TRY(node, session_.readable(id));
   return place_of(id, node->current());
 }
@@ -142,7 +149,7 @@ Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optio
 // Runs to the place.
 Result<Backward::Ending> Backward::run_to_place(std::optional<Found>& last) {
   const auto& [id, event, passage] = place_.mark;
-  if (place_.how == Place::How::ended) return run_to(std::nullopt, last);
+  if (place_.how == Place::How::ended || place_.how == Place::How::over) return run_to(std::nullopt, last);
   if (place_.how == Place::How::waiting) return run_to(event_of(id, event.value), last);
   const uint64_t from = place_.how == Place::How::calling ? event.value : event.value - 1;
   if (from != ~uint64_t{0} && session_.mark(id).event.value <= from) {

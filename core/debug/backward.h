@@ -71,7 +71,8 @@ class Backward final : public PastRuns {
       waiting,  // the node waits before its next event
       inside,   // the node is in its code
       calling,  // the node is in a call that has changed watched memory
-      ended,    // the node has ended
+      ended,    // the node has just ended
+      over,     // all nodes have ended
     };
     How how = How::start;
     uint64_t events = 0;  // that all nodes together have completed

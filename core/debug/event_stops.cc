@@ -147,6 +147,8 @@ Result<void> EventStops::prepare() {
 void EventStops::node_started(ReplayNode& node) {
   forget_armed(node.id());
   nodes_[node.id()] = {};
+  // The node may have an event nearer to the time at which a timer is due than the nodes that had a process before.
+  if (timer_ && !is_passing()) timer_ = next_timer();
   if (auto event = next_event(node, timer_)) arm(node, *event);
 }
 

@@ -184,3 +184,31 @@ def test_the_first_instruction_has_none_before(locals_, opened):
     while not stop.message:
         stop = session.step(None, "reverse-stepi")
     assert "nothing to go back to" in stop.message
+
+
+@pytest.mark.parametrize("program", ["fork_many", "execs", "shared_turns", "workers"])
+def test_backward_through_many_processes(program, tmp_path_factory, opened):
+    """Processes that are forked, replaced and ended, and share memory; calls, timers and functions of libraries; also from the end, where
+    nodes have ended one after the other."""
+    recording = record_once(program, lambda recorder: recorder.record([BUILD / "targets" / program]), tmp_path_factory)
+    chance, session = random.Random(1), opened(recording)
+    session.set_checkpoints(True)
+    for function in ("write", "read", "malloc"):
+        session.breakpoint(f"-pending {function}")
+    session.catch("syscall futex read clone fork exit_group")
+    session.every(seconds=0.05)
+    hits = all_hits(session)
+    places = [hit for hit, then in zip(hits, [*hits[1:], None]) if then is None or hit[1:3] + hit[4:] != then[1:3] + then[4:]]  # two at one place are one
+    for _ in range(2):
+        for expected in places[-1:-4:-1]:
+            stop = session.reverse_continue()
+            assert stop is not None and key(session, stop) == expected
+        session.goto_end()
+    for _ in range(4):
+        session.restart()
+        at = chance.randrange(1, len(places))
+        for _ in range(hits.index(places[at]) + 1):
+            while not (stop := session.run()).ids:
+                pass
+        assert key(session, stop) == places[at]
+        assert (stop := session.reverse_continue()) is not None and key(session, stop) == places[at - 1]
