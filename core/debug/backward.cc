@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "core/base/log.h"
-
 namespace friday {
 namespace {
 
@@ -56,7 +54,7 @@ Result<Backward::Place> Backward::place_of(NodeId id, ThreadId thread) {
   return place;
 }
 
-// Whether the node is where only its registers tell how near the place is: they are those of the place.
+// Whether the registers of the thread, and the events of its node, are those of the place.
 bool Backward::has_registers_of_place() {
   ReplayNode& node = *session_.find(place_.mark.node);
   if (session_.mark(node.id()) != place_.mark || node.current() != place_.thread) return false;
@@ -94,7 +92,7 @@ void Backward::forget_place() {
 
 Result<void> Backward::return_to(const GroupCheckpoint* checkpoint) {
   counts_.clear();
-  return checkpoint ? returner_.go_back(*checkpoint) : returner_.restart();
+  return checkpoint ? returner_.go_back(*checkpoint) : returner_.go_to_start();
 }
 
 Backward::Found Backward::count(const Stop& stop) {
@@ -189,6 +187,7 @@ Result<Backward::Ending> Backward::search(std::shared_ptr<const GroupCheckpoint>
   while (ending == Ending::arrived && !last && from && !from->is_start()) {
     const uint64_t end = from->events();
     from = history_.before(end);
+    arrived_ = false;
     FRIDAY_TRY_VOID(return_to(from.get()));
     FRIDAY_TRY(next, run_to(session_.schedule().at_position(end), last));
     ending = next;
@@ -231,8 +230,7 @@ Result<std::optional<DebugStop>> Backward::go_to(const Found& hit, const GroupCh
 // Brings the group back to where it stood before a search, which has found nothing.
 Result<void> Backward::return_to_place(const GroupCheckpoint* kept) {
   const bool waiting = place_.how == Place::How::waiting;
-  if (kept) {
-    FRIDAY_TRY_VOID(return_to(kept));
+  if (kept && return_to(kept)) {  // it is of no use after a return to the start that has rebuilt the group
     runner_.stand(place_.mark, place_.thread, waiting);
     return {};
   }
@@ -270,21 +268,22 @@ Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed) {
   const GroupStopPoints::Search searching(stop_points_, std::move(passed));
   std::shared_ptr<const GroupCheckpoint> from;
   std::optional<Found> last;
-  FRIDAY_TRY(ending, search(from, last));
-  if (ending == Ending::interrupted) {
-    FRIDAY_TRY_VOID(return_to_place(back));
+  const auto ending = search(from, last);
+  Result<std::optional<DebugStop>> found;
+  if (ending && *ending == Ending::arrived && last) found = go_to(*last, from.get());
+  if (found && *found && (*found)->kind != Stop::Kind::interrupt) return found;
+  forget_place();
+  FRIDAY_TRY_VOID(return_to_place(back));
+  if (!ending) return std::unexpected(ending.error());
+  if (!found) return found;
+  if (*found || *ending == Ending::interrupted)
     return with_kind({.node = place_.mark.node,
                       .thread = place_.thread,
                       .message = "the search was interrupted; the group stands where it stood"},
                      Stop::Kind::interrupt);
-  }
-  if (last) {
-    FRIDAY_TRY(found, go_to(*last, from.get()));
-    if (found) return found;
+  if (last)
     return fail(ErrorCode::unsupported, "a stop point was hit on node {} before, but not again at the second time",
                 last->mark.node);
-  }
-  FRIDAY_TRY_VOID(return_to_place(back));
   return std::optional<DebugStop>{};
 }
 

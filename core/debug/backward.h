@@ -31,7 +31,7 @@ namespace friday {
 class Returner {
  public:
   virtual ~Returner() = default;
-  virtual Result<void> restart() = 0;
+  virtual Result<void> go_to_start() = 0;
   virtual Result<void> go_back(const GroupCheckpoint& checkpoint) = 0;
 };
 
@@ -103,7 +103,6 @@ class Backward final : public PastRuns {
   Result<DebugStop> run_on(std::optional<Mark> target, const std::optional<Found>& last, bool& is_hit);
   Result<Ending> run_to(std::optional<Mark> target, std::optional<Found>& last);
   Result<Ending> run_to_place(std::optional<Found>& last);
-  Result<Ending> run_past(uint64_t events, std::optional<Found>& last);
   Result<Ending> search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last);
   Result<std::optional<DebugStop>> run_to_event(const Mark& event);
   Result<std::optional<DebugStop>> go_to(const Found& hit, const GroupCheckpoint* from);

@@ -46,7 +46,10 @@ Result<void> Runner::resume(Client& client, const ResumeRequest& request) {
       std::ranges::any_of(node->threads_by_tid(), [](const auto& each) { return !!each.second.detour; });
   const bool back = request.direction != ResumeRequest::Direction::forward;
   auto stop = back ? run_back_for(client, request) : run_for(client, request, wanted);
-  if (!stop && back) client.endpoint().say(stop.error().message + "\n");
+  if (!stop && back) {
+    client.endpoint().say(stop.error().message + "\n");
+    stop = Stop{.kind = Stop::Kind::started, .node = client.node(), .thread = focus_.selected_thread(client.node())};
+  }
   if (wait && wait->ended_it()) session_.clear_interrupt();
   report(client, stop, wanted, called);
   return {};

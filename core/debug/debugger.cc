@@ -65,10 +65,15 @@ void Debugger::forget_run() {
 }
 
 Result<void> Debugger::restart() {
-  const auto start = session_->sync() == SyncMode::clock ? history_.start() : nullptr;
-  if (!start) return rebuild();
   stop_points_.restart();
-  return come_back(*start) ? Result<void>() : rebuild();
+  const auto start = session_->sync() == SyncMode::clock ? history_.start() : nullptr;
+  return start && come_back(*start) ? Result<void>() : rebuild();
+}
+
+Result<void> Debugger::go_to_start() {
+  stop_points_.go_back();
+  const auto start = history_.start();
+  return start && come_back(*start) ? Result<void>() : rebuild();
 }
 
 Result<void> Debugger::rebuild() {
@@ -113,6 +118,7 @@ Result<bool> Debugger::approach(const Mark& target) {
 Result<void> Debugger::restart(SyncMode sync) {
   if (sync == session_->sync()) return restart();
   session_->set_sync(sync);
+  stop_points_.restart();
   return rebuild();
 }
 

@@ -64,7 +64,7 @@ class Debugger final : private Returner {
   // thread and in signal handlers.
   void interrupt();
   // Brings all nodes back to their start. gdbs and stop points are kept. `sync` changes the order.
-  Result<void> restart() override;
+  Result<void> restart();
   Result<void> restart(SyncMode sync);
   // Brings the group to the last checkpoint before the target; if it is past the target and there is no checkpoint, to
   // the start. Nothing is altered any more then. Leaves it where it is if that is as near. Returns whether it has
@@ -82,6 +82,7 @@ class Debugger final : private Returner {
   Result<void> rebuild();
   Result<void> come_back(const GroupCheckpoint& checkpoint);
   Result<void> go_back(const GroupCheckpoint& checkpoint) override;
+  Result<void> go_to_start() override;
 
   std::unique_ptr<ReplaySession> session_;
   Focus focus_;

@@ -167,6 +167,7 @@ Result<std::unique_ptr<GroupCheckpoint>> ReplaySession::checkpoint() {
   for (const auto& object : shared_.inherited) FRIDAY_TRY_VOID(made->keep_contents(object));
   made->progress_ = memory_->progress();
   made->at_ = at_;
+  made->build_ = build_;
   return made;
 }
 
@@ -223,6 +224,8 @@ Result<std::shared_ptr<ReplayNode>> ReplaySession::revive(const GroupCheckpoint:
 }
 
 Result<void> ReplaySession::restore(const GroupCheckpoint& checkpoint) {
+  if (checkpoint.build_ != build_)
+    return fail(ErrorCode::unsupported, "the checkpoint is of processes that have been rebuilt since");
   moves_++;
   std::map<NodeId, std::shared_ptr<ReplayNode>> nodes;
   for (const auto& [id, kept] : checkpoint.nodes_) {

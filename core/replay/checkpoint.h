@@ -72,6 +72,7 @@ class GroupCheckpoint {
   Result<void> put_back_contents() const;
 
   uint64_t events_ = 0;
+  uint64_t build_ = 0;  // ReplaySession::build_ then
   GroupSnapshot at_;
   std::map<NodeId, Node> nodes_;
   std::vector<shim::Progress> progress_;

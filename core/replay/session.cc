@@ -155,6 +155,7 @@ size_t ReplaySession::slot_of(NodeId id) const {
 
 Result<void> ReplaySession::restart() {
   moves_++;
+  build_++;
   discard();
   return build_all();
 }

@@ -236,6 +236,7 @@ class ReplaySession {
   std::vector<NodeId> ids_;
   std::map<NodeId, EndPlace> ends_;
   uint64_t moves_ = 0;
+  uint64_t build_ = 0;  // how often restart() has rebuilt the processes
   GroupSnapshot at_;
   std::map<NodeId, std::shared_ptr<ReplayNode>> nodes_;
   std::map<pid_t, ReplayNode*> by_tid_;

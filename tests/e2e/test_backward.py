@@ -64,7 +64,11 @@ def test_backward_from_anywhere(ring, opened, seed):
             hits.append(key(session, stop))
             times.append(float(stop.logical_time))
     for _ in range(8):
-        time = chance.uniform(times[0] + 1e-3, times[-1])
+        time = chance.uniform(times[0] + 1e-2, times[-1])
+        if chance.random() < 0.5:  # often nothing is hit behind the last checkpoint
+            node, event = session.backend.find_time(time - chance.uniform(0, 5e-3))
+            session.goto(event, node=node)
+            session.checkpoint()
         node, event = session.backend.find_time(time)
         stop = session.goto(event, node=node)
         expected = max(i for i, at in enumerate(times) if at < float(session.logical_time))
@@ -212,3 +216,22 @@ def test_backward_through_many_processes(program, tmp_path_factory, opened):
                 pass
         assert key(session, stop) == places[at]
         assert (stop := session.reverse_continue()) is not None and key(session, stop) == places[at - 1]
+
+
+def test_without_checkpoints_a_search_starts_at_the_start(ring, opened, locals_):
+    session = opened(ring)
+    assert not session.backend.checkpoints()["kept"]
+    watch = session.watch("srv.successor")
+    hits = [key(session, session.run()) for _ in range(6)]
+    assert key(session, session.reverse_continue()) == hits[4]
+    watch.delete()
+    session.watch("srv.seq", condition="0")
+    before = key(session, session.last_stop)[1:]
+    assert session.reverse_continue() is None
+    assert session.backend.state_hash(before[0]) == before[-1]
+    session = opened(locals_)
+    session.breakpoint("count", temporary=True)
+    session.run()
+    session.watch("total")
+    values = [str(session.changes(session.run())[0].new) for _ in range(4)]
+    assert [str(session.changes(session.reverse_continue())[0].new) for _ in range(3)] == values[2::-1]
