@@ -82,6 +82,29 @@ def test_backward_from_anywhere(ring, opened, seed):
         assert behind is not None and key(session, behind) == hits[expected if not moved.ids else expected - 1], f"from {time}, seed {seed}"
 
 
+def test_behind_the_last_checkpoint_nothing_was_hit(ring, opened):
+    """The search goes on before it, where it must find the last hit and not the first."""
+    session = opened(ring)
+    session.set_checkpoints(True)
+    set_points(session)
+    hits, times = [], []
+    while (stop := session.run()).kind != "end":
+        if stop.ids:
+            hits.append(key(session, stop))
+            times.append(float(stop.logical_time))
+    session.set_checkpoints(False)
+    session.set_checkpoints(budget=1)  # the first and the last are left
+    gaps = [at for at in range(3, len(hits)) if times[at] - times[at - 1] > 1e-2]
+    assert len(gaps) > 5
+    for at in gaps[:: len(gaps) // 5]:
+        node, event = session.backend.find_time(times[at] - 5e-3)
+        session.goto(event, node=node)
+        if times[at - 1] < float(session.logical_time) < times[at]:
+            session.checkpoint()
+            assert key(session, session.run()) == hits[at]
+            assert key(session, session.reverse_continue()) == hits[at - 1]
+
+
 def test_where_there_is_nothing_to_go_back_to(ring, opened):
     session = opened(ring)
     session.set_checkpoints(True)
