@@ -176,6 +176,8 @@ class Rewriting:
         try:
             self.text_of(term)
             return True
+        except UnknownLayout:
+            raise
         except Unplannable:
             return False
 
@@ -471,7 +473,7 @@ def text_described(record):
         return None
     if hasattr(layout, "short"):
         return layout.short
-    return {"data": members_within(record, "_M_p", "_M_str", "__data_", "__data")[0], "length": members_within(record, "_M_string_length", "_M_len", "__size_", "__size")[0], "size": record.sizeof}
+    return {"data": part(record, "_M_p", "_M_str", "__data_", "__data")[0], "length": part(record, "_M_string_length", "_M_len", "__size_", "__size")[0], "size": record.sizeof}
 
 
 class Operators:

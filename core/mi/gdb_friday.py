@@ -500,7 +500,7 @@ class Plan(JsonCommand):
             except gdb.MemoryError:
                 pass  # gdb 13 follows references here, although it is to read nothing
             except gdb.error as refusal:
-                if isinstance(problem, Unplannable) and re.match("Could(?: not|n't) find (?:operator|method)", str(refusal)):
+                if isinstance(problem, Unplannable) and re.match("Could(?: not|n't) find (?:operator|method)|No symbol \"(?:operator|get<|holds_alternative<)", str(refusal)):
                     raise gdb.error("%s, and %s" % (str(refusal).rstrip("."), problem))
                 self.tell(refusal, expression)
             answer["reason"] = str(problem)

@@ -18,6 +18,13 @@ TEMPLATE = re.compile(r"(?:std|boost|absl|__gnu_cxx)::(?:\w+::)*(\w+)<")
 MOST_ITEMS = 1 << 40  # in a container; a larger number is that of memory which holds none
 
 
+class UnknownLayout(Unplannable):
+    """Raised for a class with the name of a known one and other members."""
+
+    def __init__(self, record):
+        super().__init__("%s is laid out in a way that is not known here" % record)
+
+
 def template_of(record):
     """The name of the template of which a class of a library is an instance, without namespaces ("vector"); None for other classes."""
     name = record.name or ""
@@ -48,6 +55,14 @@ def members_within(record, *names):
                     deeper.append((at, bare(field.type)))
         level = deeper
     return None
+
+
+def part(record, *names):
+    """As members_within(), for a member that a class of a known layout has. Raises UnknownLayout if there is none."""
+    found = members_within(record, *names)
+    if found is None:
+        raise UnknownLayout(record)
+    return found
 
 
 def argument(record, number):
@@ -116,17 +131,22 @@ def sequence_of(record, template):
             return bits
     if template not in SEQUENCES:
         return None
+    if template == "array" and argument(record, 1) == 0:
+        return Sequence(argument(record, 0), lambda steps, of: [("pop", 0), ("const8", 0)], [("pop", 0)])  # its member is no item
     first = members_within(record, "_M_start", "__begin_", "m_start", "_M_p", "_M_str", "_M_array", "_M_ptr", "_M_data", "__data_", "__data", "_M_elems", "__elems_", "elems")
     if first is None:
-        return None
+        raise UnknownLayout(record)
     offset, type = first
     if type.code == gdb.TYPE_CODE_ARRAY:
         low, high = type.range()
+        if template == "array" and argument(record, 1) != high - low + 1:
+            raise UnknownLayout(record)
         return side_by_side(type.target(), at(offset), lambda steps, of: [("pop", 0), ("const32", high - low + 1)])
     if type.code != gdb.TYPE_CODE_PTR or not type.target().sizeof:
-        return None
+        raise UnknownLayout(record)
     item = type.target().unqualified() if template != "span" else type.target()
-    last, length = members_within(record, "_M_finish", "__end_"), members_within(record, "_M_string_length", "_M_len", "__size_", "__size", "m_size", "_M_extent_value", "_M_size")
+    lengths = ("m_size",) if template == "vector" else ("_M_string_length", "_M_len", "__size_", "__size", "m_size", "_M_extent_value", "_M_size")
+    last, length = members_within(record, "_M_finish", "__end_"), members_within(record, *lengths)
     if last is not None and last[1].code == gdb.TYPE_CODE_PTR:
         end = members_within(record, "_M_end_of_storage", "__end_cap_", "__cap_")
         capacity = distance(offset, end[0], item.sizeof) if end and end[1].code == gdb.TYPE_CODE_PTR else None
@@ -134,8 +154,8 @@ def sequence_of(record, template):
     if length is not None and length[1].sizeof == 8:
         return side_by_side(item, word(offset), said(length[0]), text=template.startswith("basic_string"))
     extent = argument(record, 1) if template == "span" else None
-    if not isinstance(extent, gdb.Value):
-        return None
+    if not isinstance(extent, gdb.Value) or int(extent) & MASK == MASK:
+        raise UnknownLayout(record)  # also a span whose length is in a member
     return side_by_side(item, word(offset), lambda steps, of: [("pop", 0), ("const64", int(extent))])
 
 
@@ -144,10 +164,11 @@ def short_string_of(record):
     15 the two parts of that byte are bit fields."""
     (short, _), (long_, _) = (members_within(record, name) for name in ("__s", "__l"))
     inner, outer = (bare(members_within(record, name)[1]) for name in ("__s", "__l"))
-    data, pointer, length = members_within(inner, "__data_"), members_within(outer, "__data_"), members_within(outer, "__size_")
-    flag = members_within(inner, "__is_long_", "__size_")
-    if flag[0] != 0 or short != 0 or long_ != 0 or data[0] != pointer[1].target().sizeof or outer.fields()[0].bitpos != 0:
-        return None  # the other of libc++'s two layouts
+    data, pointer, length = part(inner, "__data_"), part(outer, "__data_"), part(outer, "__size_")
+    flag = part(inner, "__is_long_", "__size_")
+    if (pointer[1].code != gdb.TYPE_CODE_PTR or flag[0] != 0 or short != 0 or long_ != 0 or data[0] != pointer[1].target().sizeof
+            or outer.fields()[0].bitpos != 0):
+        raise UnknownLayout(record)  # such as the other of libc++'s two layouts
     test = [("dup", 0), ("ref8", 0), ("const8", 1), ("bit_and", 0)]
     address = [branch(test, word(pointer[0]), at(data[0]))]
     size = branch(test, word(length[0]), [("ref8", 0), ("const8", 1), ("rsh_unsigned", 0)])
@@ -158,10 +179,13 @@ def short_string_of(record):
 
 def bits_of(record):
     """A vector<bool>: its items are bits. None for other vectors."""
+    held = argument(record, 0)
+    if not isinstance(held, gdb.Type) or bare(held).code != gdb.TYPE_CODE_BOOL:
+        return None
     start, finish = members_within(record, "_M_start"), members_within(record, "_M_finish")
     bool_ = gdb.lookup_type("bool")
-    if start and start[1].code in RECORDS:
-        pointer, offset = (members_within(start[1], name)[0] for name in ("_M_p", "_M_offset"))
+    if start and finish and start[1].code in RECORDS:
+        pointer, offset = (part(start[1], name)[0] for name in ("_M_p", "_M_offset"))
         first, last = start[0], finish[0]
         begin = [*at(first + offset), ("ref32", 0)]
 
@@ -184,7 +208,7 @@ def deque_of(record):
     """A deque: blocks of items, whose addresses are in a table."""
     start, finish = members_within(record, "_M_start"), members_within(record, "_M_finish")
     if start and finish and start[1].code in RECORDS:
-        offsets = {name: members_within(start[1], name) for name in ("_M_cur", "_M_first", "_M_last", "_M_node")}
+        offsets = {name: part(start[1], name) for name in ("_M_cur", "_M_first", "_M_last", "_M_node")}
         item = offsets["_M_cur"][1].target()
         cur, first, last, node = (offsets[name][0] for name in offsets)
         size, s, f = item.sizeof, start[0], finish[0]
@@ -199,8 +223,8 @@ def deque_of(record):
     else:
         blocks, begin, length = (members_within(record, name) for name in ("__map_", "__start_", "__size_"))
         if not (blocks and begin and length):
-            return None
-        inner = members_within(blocks[1], "__begin_")
+            raise UnknownLayout(record)
+        inner = part(blocks[1], "__begin_")
         item = inner[1].target().target()
         size, count = item.sizeof, said(length[0])
         block = 4096 // size if size < 256 else 16
@@ -251,11 +275,13 @@ def heads_of(record, offset=0):
 def values_of(record, template):
     """(offset, type) of each value of a pair or a tuple, in order; None for others."""
     if template == "pair":
-        return [members_within(record, name) for name in ("first", "second")]
+        return [part(record, name) for name in ("first", "second")]
     if template != "tuple":
         return None
     heads = sorted(heads_of(record), key=lambda head: head[0])
-    return [head[1:] for head in heads] if [head[0] for head in heads] == list(range(len(heads))) else None
+    if [head[0] for head in heads] != list(range(len(heads))) or isinstance(argument(record, len(heads)), gdb.Type):
+        raise UnknownLayout(record)
+    return [head[1:] for head in heads]
 
 
 def optional_of(record, template):
@@ -273,27 +299,31 @@ def optional_of(record, template):
 
 def alternatives_of(record, template):
     """((offset, size) of the index, [(offset, type) of each alternative]) of a variant; None for others."""
+    if template != "variant":
+        return None
     index = members_within(record, "_M_index", "__index")
     union = members_within(record, "_M_u", "__data")
-    if template != "variant" or not index or not union:
-        return None
+    if not index or not union:
+        raise UnknownLayout(record)
     found, (place, type) = [], union
     number = 0
     while isinstance(argument(record, number), gdb.Type):
-        first, rest = members_within(type, "_M_first", "__head"), members_within(type, "_M_rest", "__tail")
-        if first is None:
-            return None
+        first = part(type, "_M_first", "__head")
         found.append((place + first[0], bare(argument(record, number))))
-        if rest:
-            place, type = place + rest[0], rest[1]
         number += 1
+        if isinstance(argument(record, number), gdb.Type):
+            rest = part(type, "_M_rest", "__tail")
+            place, type = place + rest[0], rest[1]
     return (index[0], index[1].sizeof), found
 
 
 def atomic_of(record, template):
     """(offset, type) of the value of an atomic, or of the number of a duration; None for others."""
     if template == "atomic":
-        return members_within(record, "_M_i", "_M_p", "_M_fp", "__a_value")
+        found = members_within(record, "_M_i", "_M_p", "_M_fp", "__a_value")
+        if not found or found[0] != 0:
+            raise UnknownLayout(record)  # in an atomic<shared_ptr<T>> it is a part of something else
+        return found
     return None
 
 
@@ -351,7 +381,7 @@ def linked_of(record, template):
         head, size = members_within(record, "_M_node", "__end_"), members_within(record, "_M_size", "__size_", "__size_alloc_")
         if not head or not size:
             return None
-        before, after = members_within(head[1], "_M_prev", "__prev_"), members_within(head[1], "_M_next", "__next_")
+        before, after = part(head[1], "_M_prev", "__prev_"), part(head[1], "_M_next", "__next_")
         return Linked(item, rounded(16, item), word(head[0] + after[0]), said(size[0]), word(head[0] + before[0]), at(head[0]))
     head = members_within(record, "_M_head", "__before_begin_")
     return head and Linked(item, rounded(8, item), word(head[0]), end=[("pop", 0), ("const8", 0)])
@@ -360,7 +390,7 @@ def linked_of(record, template):
 def tree_of(record, template, item):
     header, number = members_within(record, "_M_header"), members_within(record, "_M_node_count", "__size_", "__pair3_")
     if header and number:
-        root, left, right = (header[0] + members_within(header[1], name)[0] for name in ("_M_parent", "_M_left", "_M_right"))
+        root, left, right = (header[0] + part(header[1], name)[0] for name in ("_M_parent", "_M_left", "_M_right"))
         within = {"left": left - header[0], "right": right - header[0]}
         found = Linked(item, rounded(header[1].sizeof, item), word(left), said(number[0]), word(right), at(header[0]))
     else:
@@ -381,8 +411,8 @@ def hash_table_of(record, template, item):
     libcxx = members_within(record, "__bucket_list_") is not None
     if libcxx:
         list_ = members_within(record, "__bucket_list_")
-        inner, size = members_within(list_[1], "__ptr_"), members_within(list_[1], "__size_", "__data_")
-        buckets, count = (each and first_within(list_[0] + each[0], each[1]) for each in (inner, size))
+        inner, size = part(list_[1], "__ptr_"), part(list_[1], "__size_", "__data_")
+        buckets, count = (first_within(list_[0] + each[0], each[1]) for each in (inner, size))
     found = Linked(item, rounded(16 if libcxx else 8, item), word(first[0]), said(number[0]), end=[("pop", 0), ("const8", 0)])
     entry = {"first": first[0]}
     hash_ = argument(record, 2 if KEYED[template][1] else 1)

@@ -19,6 +19,7 @@ its constructor has run, after its destructor, or when it is damaged); then `Unr
 """
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Iterator, Mapping
 
 from .errors import BadAddress, BadExpression
@@ -31,6 +32,10 @@ MOST_BYTES = 64 << 20
 
 class Unreadable(Exception):
     """The memory does not hold a valid container. The text completes the sentence "this vector ...": "holds -3 items"."""
+
+
+class Unknown(Unreadable):
+    """The type of a container has not the members of a known layout. The text completes the same sentence."""
 
 
 class Gone(Exception):
@@ -154,7 +159,8 @@ class Object:
 
     def number(self, *names: str) -> int:
         """The eight bytes of the outermost member with one of these names, or of what is at its start."""
-        offset, _ = _find(self.type, names)
+        offset, found = _find(self.type, names)
+        known(found.resolved.kind in ("struct", "union") or found.resolved.size == 8)
         return int.from_bytes(self.data[offset:offset + 8], "little")
 
     def word(self, address: int) -> int:
@@ -207,6 +213,11 @@ def check(good: bool, what: str) -> None:
         raise Unreadable(what)
 
 
+def known(good: bool) -> None:
+    if not good:
+        raise Unknown("has an unknown layout")
+
+
 def _rounded(size: int, to: int) -> int:
     return (size + to - 1) // to * to
 
@@ -242,7 +253,7 @@ def follow(type_: Type, data: bytes, address: int | None, memory: Memory) -> Any
     try:
         value = reader(Object(type_, data, address, memory))
     except (KeyError, AttributeError) as error:
-        raise Unreadable(f"has an unknown layout: {error}") from None
+        raise Unknown(f"has an unknown layout: {error}") from None
     except BadAddress as error:
         raise Unreadable(f"leads to memory that cannot be read: {error}") from None
     if isinstance(value, (Items, Map)):
@@ -287,6 +298,7 @@ def _vector(object_: Object) -> Any:
     places = _vector_places(object_)
     if places is not None:
         return _items(object_, object_.items_at(places.item, *next(places.runs(0, places.count), (0, 0))))
+    known(object_.type.item.resolved.kind == "bool")
     if _has(object_.type, "__size_"):
         return _items(object_, _bits(object_, object_.number("__begin_"), 0, object_.number("__size_")))
     start, finish = object_.raw()._M_impl._M_start, object_.raw()._M_impl._M_finish
@@ -329,34 +341,43 @@ def _deque(object_: Object) -> Any:
     return _items(object_, (value for run in places.runs(0, places.count) for value in object_.items_at(places.item, *run)))
 
 
-def _array_places(object_: Object) -> Places:
+def _array_member(object_: Object) -> tuple[int, Type] | None:
+    """(offset, type) of the member that holds the items; None for an array<T, 0>, whose members are no items."""
+    if re.search(r", 0[uUlLzZ]*>$", object_.type.name):
+        return None
     offset, found = _find(object_.type, ("_M_elems", "__elems_"))
-    array = found.resolved
+    known(found.resolved.kind == "array")
+    return offset, found.resolved
+
+
+def _array_places(object_: Object) -> Places | None:
+    member = _array_member(object_)
+    if member is None:
+        return None
     check(object_.address is not None, "has no place in memory")
-    return contiguous(array.element.resolved, object_.address + offset, array.count)  # type: ignore[operator]
+    return contiguous(member[1].element.resolved, object_.address + member[0], member[1].count)  # type: ignore[operator]
 
 
 def _array(object_: Object) -> Any:
-    member = _find(object_.type, ("_M_elems", "__elems_")) if _has(object_.type, "_M_elems", "__elems_") else None
-    if member is None or member[1].resolved.kind != "array" or object_.type.name.endswith((", 0>", ", 0UL>", ", 0ul>")):  # array<T, 0>
+    member = _array_member(object_)
+    if member is None:
         return _items(object_, ())
-    array = member[1].resolved
-    item = array.element
-    return _items(object_, (object_.part(item, member[0] + i * item.size) for i in range(array.count)))
+    offset, item = member[0], member[1].element
+    return _items(object_, (object_.part(item, offset + i * item.size) for i in range(member[1].count)))
 
 
 def _text(object_: Object) -> tuple[Type, int, int]:
     """(type of a character, address of the first one, number) of a string or string_view."""
     if not (_has(object_.type, "__s") and _has(object_.type, "__l")):
         pointer = _find(object_.type, ("_M_p", "_M_str", "__data_", "__data"))[1]
-        check(pointer.resolved.kind == "pointer", "has an unknown layout")
+        known(pointer.resolved.kind == "pointer")
         return (pointer.resolved.target.resolved, object_.number("_M_p", "_M_str", "__data_", "__data"),
                 object_.number("_M_string_length", "_M_len", "__size_", "__size"))
     # In libc++ a short string is in the object itself, with twice its length in the first byte; that of a long one is odd. Since version
     # 15 the two parts of that byte are bit fields, of which the first is __is_long_.
     short, long_ = (_find(object_.type, (name,))[1] for name in ("__s", "__l"))
     pointer_at, pointer = _find(long_, ("__data_",))
-    check(_find(short, ("__is_long_", "__size_"))[0] == 0 and _find(short, ("__data_",))[0] == pointer.resolved.target.resolved.size, "has an unknown layout")
+    known(_find(short, ("__is_long_", "__size_"))[0] == 0 and _find(short, ("__data_",))[0] == pointer.resolved.target.resolved.size)
     if not object_.data[0] & 1:
         check(object_.address is not None, "has no place in memory")
         return pointer.resolved.target.resolved, object_.address + _find(short, ("__data_",))[0], object_.data[0] >> 1  # type: ignore[operator]
@@ -398,7 +419,10 @@ def _in_hash_table(object_: Object) -> Iterator[Any]:
     count = object_.number("_M_element_count", "__size_", "__p2_")
     check(0 <= count <= MOST_ITEMS, f"holds {count} items")
     header = 8 if _has(object_.type, "_M_before_begin") else 16  # in libc++ the hash stands between the link and the item
-    return Nodes(object_, header).chain(object_.number("_M_before_begin", "__first_node_", "__p1_"), 0, count)
+    found = 0
+    for found, value in enumerate(Nodes(object_, header).chain(object_.number("_M_before_begin", "__first_node_", "__p1_"), 0, count), 1):
+        yield value
+    check(found == count, f"says that it holds {count} items and has {found}")
 
 
 # -- of one value or a few ---------------------------------------------------------------------------------------------
@@ -439,6 +463,7 @@ def _heads(type_: Type, offset: int = 0) -> Iterator[tuple[int, int, Type]]:
 
 def _tuple(object_: Object) -> Any:
     heads = sorted(_heads(object_.type), key=lambda head: head[0])
+    known([head[0] for head in heads] == list(range(len(heads))) and (bool(heads) or object_.type.name.endswith("<>")))
     return _items(object_, (object_.part(type_, offset) for _, offset, type_ in heads))
 
 
@@ -481,6 +506,7 @@ def _variant(object_: Object) -> Any:
 
 def _atomic(object_: Object) -> Any:
     offset, type_ = _find(object_.type, ("_M_i", "_M_p", "_M_fp", "__a_value"))
+    known(offset == 0)  # in an atomic<shared_ptr<T>> it is a part of something else
     return object_.part(type_, offset)
 
 
@@ -509,6 +535,11 @@ READERS: dict[str, Callable[[Object], Any]] = {
 RANDOM_ACCESS: dict[str, Callable[[Object], Places | None]] = {"vector": _vector_places, "deque": _deque_places, "array": _array_places}
 
 
+def unknown(type_: Type, node: int, error: Unknown) -> BadExpression:
+    """The refusal of a container whose layout is not known."""
+    return BadExpression(f"this {type_.standard} of node {node} {error}; known are those of libstdc++ (GCC 5 to 14) and of libc++ 14 and 19; `print` shows its memory")
+
+
 def value_of(type_: Type, data: bytes, address: int | None, memory: Memory, node: int) -> Any:
     """The value of an object that is or holds containers, made from its bytes; `memory` reads what lies outside of them. Raises
     BadExpression if a container is not valid or its items are not known."""
@@ -519,6 +550,8 @@ def value_of(type_: Type, data: bytes, address: int | None, memory: Memory, node
 
     try:
         return make(type_, data, address, around)
+    except Unknown as error:
+        raise unknown(type_, node, error) from None
     except Unreadable as error:
         raise BadExpression(f"this {type_.standard} of node {node} {error}: it is not constructed yet, already destroyed, or damaged; `print` shows its memory") from None
     except Gone as error:

@@ -93,7 +93,11 @@ def _places(session: "Session", node: int, type_: Type, data: bytes, address: in
     memory = lambda at, size: session.backend.read_memory(node, at, size)  # noqa: E731
     try:
         return containers.RANDOM_ACCESS[type_.standard](containers.Object(type_, data, address, memory))
+    except containers.Unknown as error:
+        raise containers.unknown(type_, node, error) from None
     except containers.Unreadable as error:
         raise BadExpression(f"this {type_.standard} of node {node} {error}: it is not constructed yet, already destroyed, or damaged; `print` shows its memory") from None
-    except (KeyError, AttributeError, BadAddress) as error:
+    except (KeyError, AttributeError) as error:
+        raise containers.unknown(type_, node, containers.Unknown(f"has an unknown layout: {error}")) from None
+    except BadAddress as error:
         raise BadExpression(f"the items of this {type_.standard} of node {node} cannot be found: {error}") from None

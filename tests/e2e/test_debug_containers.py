@@ -53,7 +53,7 @@ def test_each_kind_of_container_is_a_value(node):
         assert value is None or hash(value) == hash(node.read(f"all.{name}"))
 
 
-@pytest.mark.parametrize("name", ["names", "rows", "empty", "many", "few", "accounts", "flags", "set", "chain"])
+@pytest.mark.parametrize("name", ["names", "rows", "empty", "none_of", "many", "few", "accounts", "flags", "set", "chain"])
 def test_a_view_has_the_items_of_the_value(node, name):
     """Of random access and not, of strings and of plain numbers."""
     whole, view = node.read(f"all.{name}"), node.view(f"all.{name}")
@@ -62,6 +62,34 @@ def test_a_view_has_the_items_of_the_value(node, name):
         assert tuple(view[cut]) == tuple(whole[cut])
     with pytest.raises(IndexError):
         view[len(whole)]
+
+
+UNKNOWN = {
+    "all.text": ["{} == \"short\"", "{}.size()", "{}[0]", "{}.empty()"], "all.numbers": ["{}[1]", "{}.size()"], "all.row": ["{}[1]", "{}.size()"],
+    "all.both": ["std::get<0>({})"], "all.choice": ["std::get<1>({})", "{}.index()"], "all.shared": ["{} + 0", "{}.load()", "{} == 7"], "all.part": ["{}[1]", "{}.size()"],
+}
+
+
+def test_a_class_with_a_known_name_and_another_layout_is_refused(tmp_path_factory, opened):
+    """A member that is missing is never taken for an empty container, nor another one for it."""
+    session = opened(record_once("unknown_layouts", lambda recorder: recorder.record([BUILD / "targets" / "unknown_layouts"]), tmp_path_factory))
+    break_at(session, "ready")
+    node = session.node
+    for name, expressions in UNKNOWN.items():
+        if name not in ("all.choice", "all.part"):  # a variant's first alternative is where it always is; a span is a plain struct in Python
+            with pytest.raises(friday.BadExpression, match="of node 0 has an unknown layout.*; known are those of libstdc"):
+                node.read(name)
+        for text in expressions:
+            with pytest.raises(friday.Error, match="is laid out in a way that is not known here"):
+                node.read(text.format(name))
+    for name in ("all.numbers", "all.row"):
+        with pytest.raises(friday.BadExpression, match="has an unknown layout"):
+            list(node.view(name))
+
+
+def test_an_atomic_smart_pointer_is_not_taken_for_a_number_in_it(node):
+    with pytest.raises(friday.BadExpression, match="this atomic of node 0 has an unknown layout"):
+        node.read("all.handed")
 
 
 def test_a_view_reads_only_what_is_asked_for(node):

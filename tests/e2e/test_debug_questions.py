@@ -81,7 +81,7 @@ def test_each_answer_is_that_of_the_program(session):
 
 WHOLE = {
     "srv.own": (4, 5, 6), "srv.empty": (), "srv.rows": ((1, 2), (), (3,)), "srv.flags": tuple(i not in (3, 68) for i in range(70)), "srv.many": tuple(range(1000)),
-    "srv.chain": ("x", "y"), "srv.forward": (5, 6), "srv.sides": ("left", "right"), "srv.text": "short", "srv.with_nul": "a\0b", "srv.long_text": "q" * 100,
+    "srv.chain": ("x", "y"), "srv.forward": (5, 6), "srv.sides": ("left", "right"), "srv.no_items": (), "srv.text": "short", "srv.with_nul": "a\0b", "srv.long_text": "q" * 100,
     "srv.view": "view", "srv.nothing_seen": "", "srv.none": None, "srv.number": 4, "srv.title": "title", "srv.choice": "chosen", "srv.whole": 3, "srv.nobody": 0,
     "srv.unshared": 0, "srv.ages": {"anna": 30, "bert": 40, "a key that is longer than the others": 50}, "srv.tall": {i * 7 % 1000: i for i in range(1000)},
     "srv.lists": {"a": (1, 2, 3)}, "srv.set": (1, 2, 3), "srv.names": ("one", "two"), "srv.letters": tuple(map(ord, "abb")),
@@ -93,6 +93,7 @@ WHOLE = {
 def test_a_whole_container_is_a_value(session):
     node = session.node
     assert {text: node.read(text) for text in WHOLE} == WHOLE
+    assert list(node.view("srv.no_items")) == []
     assert [(entry.term, entry.owner) for entry in node.read("srv.log")] == [(1, "anna"), (2, "a rather long name of someone")]
     assert [entry.term for entry in node.read("srv.entries")] == list(range(50, 100)) and node.read("srv.words")["beta"].owner == "v"
     assert node.read("srv.owned") == node.read("srv.owned.get()") != 0 and set(node.read("srv.unsigneds")) == {7, 8}
@@ -108,7 +109,7 @@ REFUSED = {
     "*srv.unshared": "srv.unshared points to nothing", "std::get<0>(srv.choice)": "srv.choice does not hold int now",
     'srv.ages["zoe"]': 'srv.ages has no item with the key "zoe"', "srv.by_term.at(6).term": "srv.by_term has no item with the key 6",
     "srv.by_term.find(6)->second.term": "srv.by_term has no item with the key 6", "srv.squares[5000] + 1": "srv.squares has no item with the key 5000",
-    "srv.empty[0] > 3 || srv.empty.empty()": "srv.empty is empty",
+    "srv.empty[0] > 3 || srv.empty.empty()": "srv.empty is empty", "srv.no_items[0]": "srv.no_items is empty",
 }
 
 

@@ -63,6 +63,7 @@ struct Server {
   std::list<std::string> chain{"x", "y"};
   std::forward_list<short> forward{5, 6};
   std::array<std::string, 2> sides{"left", "right"};
+  std::array<int, 0> no_items;
   std::string text = "short", with_nul = std::string("a\0b", 3), long_text = std::string(100, 'q');
   std::string_view view = "view", nothing_seen;
   std::optional<Entry> some = Entry{7, 7.5, "opt"}, none;
@@ -202,6 +203,8 @@ int main() {
   ASK(srv.sides[1]);
   ASK(srv.sides.size());
   ASK(srv.sides[one].size());
+  ASK(srv.no_items.size());
+  ASK(srv.no_items.empty());
   ASK(srv.text == "short");
   ASK(srv.text == "shorter");
   ASK("shorter" > srv.text);

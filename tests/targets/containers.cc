@@ -79,6 +79,7 @@ struct Everything {
   std::variant<int, double> plain_choice = 2.5;
   std::tuple<int, std::string, char> triple{1, "two", '3'};
   std::atomic<int> count = 42;
+  std::atomic<std::shared_ptr<int>> handed{std::make_shared<int>(7)};
   std::atomic<bool> ready = true;
   std::atomic<Account*> where = nullptr;
   std::queue<int> queue{{1, 2}};

@@ -31,6 +31,12 @@ TYPES = {
     33: record("set<int>", 48, ("_M_t", 32, 0), standard="set", item=INT),
     40: record("Holder", 72, ("set", 33, 0), ("list", 22, 48), ("number", INT, 64)),
     41: record("Clash", 48, ("inside", 22, 0), ("_at", INT, 16), ("_field", INT, 20), ("_piece", INT, 24), ("type", INT, 28)),
+    60: record("_Hashtable", 40, ("_M_before_begin", POINTER, 16), ("_M_element_count", LONG, 24)),
+    61: record("unordered_set<int>", 40, ("_M_h", 60, 0), standard="unordered_set", item=INT),
+    62: record("vector<int>", 24, ("__begin_", POINTER, 0), ("__size_", LONG, 8), standard="vector", item=INT),
+    63: record("array<int, 2>", 8, ("items", LONG, 0), standard="array"),
+    64: record("tuple<int, int>", 8, ("items", LONG, 0), standard="tuple"),
+    65: record("atomic<int>", 16, ("owner", POINTER, 0), ("_M_i", LONG, 8), standard="atomic"),
     50: record("vector<short>", 24, ("_M_begin", POINTER, 0), standard="vector", item=INT),
 }
 AT = 0x1000
@@ -72,7 +78,8 @@ def test_good_ones():
     (33, [0, 0, 0x2000, 0, 0, 1], {0x2000: 0, 0x2010: 0, 0x2018: 0x2000, 0x2020: 1}, "more than the 1 items"),
     (33, [0, 0, 0x2000, 0, 0, 2], {0x2000: 0, 0x2010: 0, 0x2018: 0, 0x2020: 1}, "holds 2 items and has 1"),
     (33, [0, 0, 0, 0, 0, (1 << 64) - 1], {}, "holds"),
-    (50, [0, 0, 0], {}, "has an unknown layout"),
+    (61, [0, 0, 0, 2, 0], {}, "says that it holds 2 items and has 0"),
+    *((type_id, [0x2000, 3, 0][:words], {0x2000: 1}, "has an unknown layout") for type_id, words in ((50, 3), (62, 3), (63, 1), (64, 1), (65, 2))),
 ])
 def test_what_is_none_is_refused(type_id, words, memory, why):
     with pytest.raises(Unreadable, match=why):
