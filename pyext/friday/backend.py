@@ -211,6 +211,9 @@ class Backend(Protocol):
     def run_to(self, node: int | None, event: int, timeout: float | None) -> Stop:
         """Runs forward, ignoring stop points, until the node stands before its event (kind `reached`) or something else stops the
         group, as in `resume`. With node None, runs to the end. An event that is already done raises UsageError."""
+    def step_back(self, node: int) -> "Stop | None":
+        """Goes back over the last instruction of the node's current thread. None if it has executed none before: the group stands where
+        it stood then. Raises as `run_back` does."""
     def run_back(self, passed: list[int]) -> "Stop | None":
         """Runs back to the last hit before the place where the group stands; hits of the stop points in `passed` do not count. None
         if there is none, and an `interrupt` after Ctrl-C: the group stands where it stood then. Raises Unsupported in another order
