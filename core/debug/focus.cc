@@ -25,7 +25,7 @@ void Focus::restart() {
   begin_epoch();
   reached_.reset();
   here_ = session_.nodes().front();
-  here_waits_ = false;
+  here_waits_ = true;  // it need not be the node that moved last
   started_.clear();
   for (auto& [id, node] : nodes_) node.waits_at.reset();
 }

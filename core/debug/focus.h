@@ -91,7 +91,7 @@ class Focus {
   std::set<NodeId> started_;  // nodes that are known to have started
   uint64_t epoch_ = 1;
   NodeId here_;
-  bool here_waits_ = false;  // it stopped before an event
+  bool here_waits_ = true;  // it stopped before an event, or is not known to have moved last
   std::optional<NodeId> writer_;
   std::optional<Mark> reached_;
 };
