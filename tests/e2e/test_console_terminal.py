@@ -648,7 +648,7 @@ def test_ctrl_c_while_the_group_runs_stops_it_at_once_and_it_goes_on(recorder):
 
 
 def test_ctrl_c_stops_a_group_that_computes_and_it_stands_until_it_goes_on(recorder):
-    program = ["/usr/bin/awk", "BEGIN { for (k = 0; k < 250; k++) { for (i = 0; i < 1e5; i++) x += i; print k; fflush() } }"]
+    program = ["/usr/bin/awk", "BEGIN { for (k = 0; k < 600; k++) { for (i = 0; i < 1e5; i++) x += i; print k; fflush() } }"]
     recording = recorder.group({"group": {}, "node": [{"name": f"w{i}", "command": program, "stdout": f"w{i}.out"} for i in range(6)]}, timeout=90)
     with Terminal(recorder, [recorder.friday, "replay", recording.path]) as terminal:
         terminal.expect(PROMPT)
