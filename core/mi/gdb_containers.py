@@ -120,8 +120,9 @@ class Rewriting:
 
     def verify(self, text, used, place, code, type):
         """Compares gdb's translation with its evaluation, with numbers for the placeholders: those that they have now or, where these lead
-        nowhere, addresses on the stack."""
+        nowhere, addresses on the stack, of which a value has as many bits as it can hold without a sign."""
         stack = read_register(translated("$rsp").operations[0][1])
+        most = {register: (1 << 8 * type.sizeof - 1) - 1 if is_value else MASK for register, (_, _, type, is_value) in used.items()}
         present = {}
         for register, (_, inner, _, _) in used.items():
             try:
@@ -129,7 +130,7 @@ class Rewriting:
             except (gdb.error, Unplannable):
                 pass
         for start in range(stack, stack + 1024, 8):
-            numbers = {register: present.get(register, start + 8 * count) for count, register in enumerate(used)}
+            numbers = {register: present.get(register, start + 8 * count & most[register]) for count, register in enumerate(used)}
             constants = {used[register][0]: Code([("const64", number)]) for register, number in numbers.items()}
             at = place and Place(place.code.with_codes(constants), place.type, place.bit, place.bits)
             try:

@@ -198,6 +198,12 @@ def test_random_expressions_of_them(session):
     try_random(session, 1, 15)
 
 
+def test_a_value_that_is_narrower_than_an_address_is_no_false_alarm(session):
+    """The check of a plan tries addresses as the values of what it reads first, here a bool and an int."""
+    for text, expected in {"(srv.log[0].term) >= (srv.set.contains(4))": True, "(srv.set.contains(4)) >= (srv.lists[\"a\"][1])": False}.items():
+        assert bool(session.node.read(text)) == expected, text
+
+
 @pytest.mark.full
 @pytest.mark.limit(600)
 def test_many_random_expressions_of_them(session):
