@@ -288,6 +288,30 @@ bool ReplayNode::undo_fault(const Thread& thread, int status) {
   }
 }
 
+namespace {
+
+// Whether the kernel has raised a signal for an instruction of this stopped thread, which the thread has not been stopped
+// for. Nothing can block such a signal (force_sig_info_to_task() in kernel/signal.c).
+bool has_raised_signal(pid_t tid) {
+  siginfo_t info;
+  __ptrace_peeksiginfo_args first{.off = 0, .flags = 0, .nr = 1};
+  return ptrace(PTRACE_PEEKSIGINFO, tid, &first, &info) == 1 && info.si_code > 0;
+}
+
+}  // namespace
+
+// A thread can be interrupted between an instruction that raises a signal and the stop for that signal: the kernel reports
+// the interrupt first (get_signal() in kernel/signal.c). The signal would be lost in a copy of the process, or in a call
+// that is injected into it, so the thread goes on to the stop for it, which comes before its next instruction. Returns false
+// if the thread has ended.
+bool ReplayNode::take_raised_signal(Thread& thread) {
+  if (ptrace(PTRACE_CONT, thread.tid, 0, 0) != 0) return false;
+  const int status = process_->wait(thread.tid);
+  if (!WIFSTOPPED(status)) return false;
+  hold(thread, status);
+  return true;
+}
+
 Result<void> ReplayNode::stop_threads() {
   if (!process_) return std::unexpected(process_gone(info_.id));
   for (auto& [tid, thread] : threads_)
@@ -303,7 +327,9 @@ Result<void> ReplayNode::stop_threads() {
     // Any stop cancels a pending PTRACE_INTERRUPT (seen with Linux 6.18), unless the thread had already stopped when
     // the interrupt was sent; then PTRACE_EVENT_STOP follows when it resumes.
     thread.stopped = true;
-    if ((status >> 16) != PTRACE_EVENT_STOP) hold(thread, status);
+    const bool interrupted = status >> 16 == PTRACE_EVENT_STOP;
+    if (!interrupted) hold(thread, status);
+    else if (has_raised_signal(tid) && !take_raised_signal(thread)) ended.push_back(tid);
   }
   for (pid_t tid : ended) threads_.erase(tid);
   // A thread that was stopped in a pad is moved to the corresponding address of the program.

@@ -206,6 +206,7 @@ class ReplayNode final : public NodeControl {
   Result<Standing> standing(const Thread& thread);
   void hold(Thread& thread, int status);
   bool undo_fault(const Thread& thread, int status);
+  bool take_raised_signal(Thread& thread);
 
   NodeInfo info_;
   TraceReader reader_;

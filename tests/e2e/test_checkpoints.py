@@ -30,3 +30,12 @@ def test_memory_is_the_same_by_checkpoints(target, start, build):  # noqa: F811
     recording = start(target, True, "--state-hash")
     walked = walk(build, recording.path, zlib.crc32(target.name.encode()), 12)
     assert walked["checkpoints"] > 1 and walked["returns"] > 0, walked
+
+
+@pytest.mark.full
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("seed", range(3))
+def test_no_call_is_lost_when_a_thread_is_interrupted_at_it(recorder, build, seed):
+    """A call in code that is not patched raises a signal, and an interrupt can come between the two (about one of 500 does)."""
+    recording = recorder.record(["/usr/bin/dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=1000"], options=("--no-patch", "--state-hash"))
+    assert walk(build, recording.path, seed, 1000)["checkpoints"] > 500

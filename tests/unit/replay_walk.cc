@@ -24,6 +24,7 @@ using namespace friday;
 namespace {
 
 constexpr size_t kPlaces = 25;
+constexpr size_t kMostKept = 50;
 
 [[noreturn]] void give_up(const std::string& why) {
   fmt::print("{}\n", why);
@@ -42,7 +43,8 @@ class Walker {
  public:
   explicit Walker(const std::string& recording) {
     const auto here = std::filesystem::canonical("/proc/self/exe").parent_path();
-    ReplayOptions options{.library_directory = (here.parent_path() / "lib").string()};
+    ReplayOptions options;
+    options.library_directory = (here.parent_path() / "lib").string();
     session_ = value(ReplaySession::open(recording, options), "open");
     session_->on_node_started = [this](ReplayNode& node) {
       if (wanted_ && node.id() == wanted_->node) (void)session_->stop_at(node.id(), wanted_->event.value);
@@ -96,6 +98,7 @@ class Walker {
     }
     spent_ += std::chrono::steady_clock::now() - before;
     made_++;
+    if (kept_.size() == kMostKept) kept_.erase(kept_.begin() + 1);
     kept_.push_back(std::move(*made));
   }
 
