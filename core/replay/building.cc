@@ -69,6 +69,7 @@ uint32_t killed_while_computing(const ReplayNode& node) {
 Result<void> begin_trace(ReplayNode& node, size_t slot) {
   const bool ok = node.set_control(&Control::trace_end, node.reader().end_offset()) &&
                   node.set_control(&Control::cursor, node.reader().first_offset()) &&
+                  node.set_control(&Control::event, uint64_t{0}) &&
                   node.set_control(&Control::schedule, ScheduleMemory::node_address(slot)) &&
                   node.set_control(&Control::node_slot, slot) &&
                   node.set_control(&Control::cut, killed_while_computing(node)) &&

@@ -244,10 +244,9 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   thread_arm(area);
   become_only_thread(area);
   replay_forked();
-  // The core maps this process's own trace and sets cursor, trace_end, schedule and node_slot; or it ends this process,
-  // if the node is not wanted.
+  // The core maps this process's own trace and sets cursor, event, trace_end, schedule and node_slot; or it ends this
+  // process, if the node is not wanted.
   trap(kTrapForkChild, 0);
-  control.event = 0;
   control.gate = control.post = 0;
   control.turn = area->number;
   area->go = 1;
