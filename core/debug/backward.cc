@@ -204,11 +204,22 @@ Result<std::optional<DebugStop>> Backward::run_to_event(const Mark& event) {
   }
 }
 
+// The checkpoint from which a hit is reached soonest. A checkpoint may have been made behind the event of its node since
+// which the hits are counted. Such a count differs from that of a run from elsewhere.
+std::shared_ptr<const GroupCheckpoint> Backward::nearest(const Found& hit,
+                                                         std::shared_ptr<const GroupCheckpoint> from) const {
+  const auto counts_from_event = [&](const std::shared_ptr<const GroupCheckpoint>& checkpoint) {
+    return (checkpoint ? checkpoint->events_of(hit.mark.node) : 0) < hit.mark.event.value;
+  };
+  const auto last = history_.before(hit.events);
+  const bool nearer = last && (!from || last->events() > from->events());
+  return nearer && counts_from_event(from) && counts_from_event(last) ? last : from;
+}
+
 // Brings the group to a hit. None if it has not come by it.
-Result<std::optional<DebugStop>> Backward::go_to(const Found& hit, const GroupCheckpoint* from) {
-  const auto nearest = history_.before(hit.events);
+Result<std::optional<DebugStop>> Backward::go_to(const Found& hit, std::shared_ptr<const GroupCheckpoint> from) {
   const auto& [id, event, passage] = hit.mark;
-  FRIDAY_TRY_VOID(return_to(nearest && (!from || nearest->events() > from->events()) ? nearest.get() : from));
+  FRIDAY_TRY_VOID(return_to(nearest(hit, std::move(from)).get()));
   if (event.value > 0 && session_.mark(id).event.value < event.value) {
     FRIDAY_TRY(stop, run_to_event(Mark{id, {event.value - 1}, 0}));
     if (stop) return stop;
@@ -270,7 +281,7 @@ Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed) {
   std::optional<Found> last;
   const auto ending = search(from, last);
   Result<std::optional<DebugStop>> found;
-  if (ending && *ending == Ending::arrived && last) found = go_to(*last, from.get());
+  if (ending && *ending == Ending::arrived && last) found = go_to(*last, from);
   if (found && *found && (*found)->kind != Stop::Kind::interrupt) return found;
   forget_place();
   FRIDAY_TRY_VOID(return_to_place(back));

@@ -41,6 +41,8 @@ class GroupCheckpoint {
  public:
   // The number of events that all nodes together have completed.
   uint64_t events() const { return events_; }
+  // The number that this node had completed.
+  uint64_t events_of(NodeId node) const { return nodes_.at(node).at.events; }
   // Whether nothing had run: the start of the recording.
   bool is_start() const { return !at_.moved; }
   // The twins: one process for each node that was live.

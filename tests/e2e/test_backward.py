@@ -213,7 +213,7 @@ def test_the_first_instruction_has_none_before(locals_, opened):
     assert "nothing to go back to" in stop.message
 
 
-@pytest.mark.parametrize("program", ["fork_many", "execs", pytest.param("shared_turns", marks=pytest.mark.full), "workers"])
+@pytest.mark.parametrize("program", ["fork_many", "execs", "shared_turns", "workers"])
 def test_backward_through_many_processes(program, tmp_path_factory, opened):
     """Processes that are forked, replaced and ended, and share memory; calls, timers and functions of libraries; also from the end, where
     nodes have ended one after the other."""
