@@ -204,10 +204,10 @@ Result<std::optional<DebugStop>> Backward::run_to_event(const Mark& event) {
   }
 }
 
-// The checkpoint from which a hit is reached soonest. A checkpoint may have been made behind the event of its node since
-// which the hits are counted. Such a count differs from that of a run from elsewhere.
+// The checkpoint from which a hit is reached soonest. A checkpoint may have been made behind the event of its node
+// since which the hits are counted. Such a count differs from that of a run from elsewhere.
 std::shared_ptr<const GroupCheckpoint> Backward::nearest(const Found& hit,
-                                                         std::shared_ptr<const GroupCheckpoint> from) const {
+                                                         const std::shared_ptr<const GroupCheckpoint>& from) const {
   const auto counts_from_event = [&](const std::shared_ptr<const GroupCheckpoint>& checkpoint) {
     return (checkpoint ? checkpoint->events_of(hit.mark.node) : 0) < hit.mark.event.value;
   };
@@ -217,9 +217,9 @@ std::shared_ptr<const GroupCheckpoint> Backward::nearest(const Found& hit,
 }
 
 // Brings the group to a hit. None if it has not come by it.
-Result<std::optional<DebugStop>> Backward::go_to(const Found& hit, std::shared_ptr<const GroupCheckpoint> from) {
+Result<std::optional<DebugStop>> Backward::go_to(const Found& hit, const std::shared_ptr<const GroupCheckpoint>& from) {
   const auto& [id, event, passage] = hit.mark;
-  FRIDAY_TRY_VOID(return_to(nearest(hit, std::move(from)).get()));
+  FRIDAY_TRY_VOID(return_to(nearest(hit, from).get()));
   if (event.value > 0 && session_.mark(id).event.value < event.value) {
     FRIDAY_TRY(stop, run_to_event(Mark{id, {event.value - 1}, 0}));
     if (stop) return stop;

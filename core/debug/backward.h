@@ -105,8 +105,9 @@ class Backward final : public PastRuns {
   Result<Ending> run_to_place(std::optional<Found>& last);
   Result<Ending> search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last);
   Result<std::optional<DebugStop>> run_to_event(const Mark& event);
-  std::shared_ptr<const GroupCheckpoint> nearest(const Found& hit, std::shared_ptr<const GroupCheckpoint> from) const;
-  Result<std::optional<DebugStop>> go_to(const Found& hit, std::shared_ptr<const GroupCheckpoint> from);
+  std::shared_ptr<const GroupCheckpoint> nearest(const Found& hit,
+                                                 const std::shared_ptr<const GroupCheckpoint>& from) const;
+  Result<std::optional<DebugStop>> go_to(const Found& hit, const std::shared_ptr<const GroupCheckpoint>& from);
   Result<void> return_to_place(const GroupCheckpoint* kept);
   std::optional<Mark> event_of(NodeId node, uint64_t index) const;
   void mark_place(ReplayNode& node);

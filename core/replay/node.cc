@@ -290,8 +290,8 @@ bool ReplayNode::undo_fault(const Thread& thread, int status) {
 
 namespace {
 
-// Whether the kernel has raised a signal for an instruction of this stopped thread, which the thread has not been stopped
-// for. Nothing can block such a signal (force_sig_info_to_task() in kernel/signal.c).
+// Whether the kernel has raised a signal for an instruction of this stopped thread, which the thread has not been
+// stopped for. Nothing can block such a signal (force_sig_info_to_task() in kernel/signal.c).
 bool has_raised_signal(pid_t tid) {
   siginfo_t info;
   __ptrace_peeksiginfo_args first{.off = 0, .flags = 0, .nr = 1};
@@ -300,10 +300,10 @@ bool has_raised_signal(pid_t tid) {
 
 }  // namespace
 
-// A thread can be interrupted between an instruction that raises a signal and the stop for that signal: the kernel reports
-// the interrupt first (get_signal() in kernel/signal.c). The signal would be lost in a copy of the process, or in a call
-// that is injected into it, so the thread goes on to the stop for it, which comes before its next instruction. Returns false
-// if the thread has ended.
+// A thread can be interrupted between an instruction that raises a signal and the stop for that signal: the kernel
+// reports the interrupt first (get_signal() in kernel/signal.c). The signal would be lost in a copy of the process, or
+// in a call that is injected into it, so the thread goes on to the stop for it, which comes before its next
+// instruction. Returns false if the thread has ended.
 bool ReplayNode::take_raised_signal(Thread& thread) {
   if (ptrace(PTRACE_CONT, thread.tid, 0, 0) != 0) return false;
   const int status = process_->wait(thread.tid);

@@ -18,6 +18,7 @@
 
 namespace friday::shim {
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the linker's own name
 extern "C" __attribute__((visibility("hidden"))) const Elf64_Dyn _DYNAMIC[];
 
 namespace {

@@ -171,6 +171,7 @@ struct {
 
 // Of the C library that the program is linked with. The shim is the first constructor, so it is still the environment
 // that the kernel has put on the stack.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name is the C library's
 extern "C" __attribute__((weak)) char** __environ;
 
 // glibc calls constructors with the arguments of main; musl passes none, so the values here are arbitrary.

@@ -87,7 +87,7 @@ void LineCutter::end_line(Begun& begun, uint64_t stream, bool whole, std::vector
   begun = Begun{};
 }
 
-void LineCutter::add(const OutputWrite& write, OutputText text, std::vector<OutputLine>& lines) {
+void LineCutter::add(const OutputWrite& write, const OutputText& text, std::vector<OutputLine>& lines) {
   Begun& begun = begun_[write.stream];
   std::string_view left = text.bytes;
   auto touch = [&] {

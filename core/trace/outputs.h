@@ -65,7 +65,7 @@ class LineCutter {
   static constexpr size_t kLongest = 64 << 10;  // a longer line is given in pieces
 
   // Appends to `lines` the lines that this write has completed.
-  void add(const OutputWrite& write, OutputText text, std::vector<OutputLine>& lines);
+  void add(const OutputWrite& write, const OutputText& text, std::vector<OutputLine>& lines);
   // Ends the line of a stream that was begun, because nothing follows.
   void finish(uint64_t stream, std::vector<OutputLine>& lines);
 
