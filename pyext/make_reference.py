@@ -132,9 +132,10 @@ class Reader:
         found: list[Member] = []
         for base in node.bases:
             text = ast.unparse(base)
-            private = find(text, module) if text not in self.names else None
+            where = getattr(vars(sys.modules[module]).get(text), "__module__", "")  # it may be imported
+            private = find(text, where) if where.startswith("friday") and text not in self.names else None
             if private is not None:
-                found += self.members(private, module, bases)
+                found += self.members(private, where, bases)
             elif text.partition("[")[0] in self.known:
                 bases.append(text)
         for statement, following in zip(node.body, [*node.body[1:], None]):

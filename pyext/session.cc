@@ -315,7 +315,7 @@ class Session {
     return all;
   }
   bool approach(uint32_t node, uint64_t event) {
-    const Mark target{known_node(node), {event}, 0};
+    const Mark target{known_node(node), {event}};
     return value_or_raise(unlocked([&](Debugger& d) { return d.approach(target); }));
   }
 
@@ -441,7 +441,7 @@ class Session {
     return value_or_raise(std::move(result), true);
   }
   DebugStop run_to(std::optional<uint32_t> node, uint64_t event, std::optional<double> timeout) {
-    const auto target = node ? std::optional(Mark{known_node(*node), {event}, 0}) : std::nullopt;
+    const auto target = node ? std::optional(Mark{known_node(*node), {event}}) : std::nullopt;
     auto result = interruptible([&](Debugger& d) { return d.runner().run_to(target, timeout); });
     DebugStop stop = stopped(std::move(result));
     return stop;
@@ -458,6 +458,22 @@ class Session {
     auto result = interruptible([&](Debugger& d) { return d.backward().run({passed.begin(), passed.end()}); });
     if (result && *result && (*result)->kind == Stop::Kind::interrupt) replay().clear_interrupt();
     return value_or_raise(std::move(result));
+  }
+  std::string position() {
+    auto result = interruptible([&](Debugger& d) { return d.backward().position(); });
+    if (!result && result.error().code == ErrorCode::interrupted) replay().clear_interrupt();
+    return text_of(value_or_raise(std::move(result)));
+  }
+  DebugStop go_to_mark(const std::string& text) {
+    const Position position = value_or_raise(parse_position(text));
+    if (!position) raise({ErrorCode::usage, "the start is no place of a node: restart goes there"});
+    auto result = interruptible([&](Debugger& d) { return d.backward().go_to(*position); });
+    return value_or_raise(std::move(result));
+  }
+  void note_move() { debugger().moves().note(); }
+  void drop_move() { debugger().moves().drop(); }
+  std::optional<DebugStop> undo(bool forward) {
+    return value_or_raise(unlocked([&](Debugger& d) { return forward ? d.moves().redo() : d.moves().undo(); }));
   }
   void release_processor() {
     if (debugger_) debugger_->session().leave_processor();
@@ -750,6 +766,20 @@ void bind_session(py::module_& module) {
              auto stop = self.cast<Session&>().run_back(passed);
              return stop ? make_stop(self, *std::move(stop)) : py::object(py::none());
            })
+      .def("position", &Session::position)
+      .def("go_to_mark",
+           [](const py::object& self, const std::string& mark) {
+             return make_stop(self, self.cast<Session&>().go_to_mark(mark));
+           })
+      .def("note_move", &Session::note_move)
+      .def("drop_move", &Session::drop_move)
+      .def(
+          "undo",
+          [](const py::object& self, bool forward) {
+            auto stop = self.cast<Session&>().undo(forward);
+            return stop ? make_stop(self, *std::move(stop)) : py::object(py::none());
+          },
+          py::arg("forward") = false)
       .def("release_processor", &Session::release_processor)
       .def("interrupt", &Session::interrupt)
       .def("restart", &Session::restart, py::arg("sync") = py::none())

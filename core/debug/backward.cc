@@ -18,7 +18,7 @@ bool equal(user_regs_struct a, user_regs_struct b) {
 
 // ---- Where the group stands
 
-Result<Backward::Place> Backward::here() {
+Result<Backward::Place> Backward::here(bool with_hash) {
   const NodeId id = focus_.moved_last();
   if (session_.all_ended()) {
     Place place;
@@ -28,10 +28,11 @@ Result<Backward::Place> Backward::here() {
     return place;
   }
   FRIDAY_TRY(node, session_.readable(id));
-  return place_of(id, node->current());
+  return place_of(id, node->current(), with_hash);
 }
 
-Result<Backward::Place> Backward::place_of(NodeId id, ThreadId thread) {
+// `with_hash`: also what tells the place from others with the same registers. It takes as long as the memory is large.
+Result<Backward::Place> Backward::place_of(NodeId id, ThreadId thread, bool with_hash) {
   Place place;
   place.events = session_.events_done();
   place.mark = session_.mark(id);
@@ -47,7 +48,7 @@ Result<Backward::Place> Backward::place_of(NodeId id, ThreadId thread) {
   place.how = Place::How::inside;
   if (node->call_site(thread))
     place.how = runner_.last_kind() == Stop::Kind::watch ? Place::How::calling : Place::How::waiting;
-  if (place.how != Place::How::waiting) {
+  if (with_hash && place.how != Place::How::waiting) {
     FRIDAY_TRY(hash, session_.state_hash(id));
     place.hash = hash;
   }
@@ -62,11 +63,23 @@ bool Backward::has_registers_of_place() {
   return registers && equal(*registers, place_.registers);
 }
 
+// Whether the mover of the place has stopped for a watch in front of this instruction, whose breakpoint it will pass
+// over. A watch by a debug register stops a thread there; one by page protection stops it before its breakpoints.
+bool Backward::is_at_breakpoint(const Stop& stop, Addr pc) {
+  if (stop.kind != Stop::Kind::watch || mover(stop) != place_.mark.node) return false;
+  ReplayNode& node = *session_.find(place_.mark.node);
+  const ReplayNode::Thread* thread = node.thread_of(stop.writer ? stop.writer->thread : stop.thread);
+  if (!thread || !thread->at_breakpoint) return false;
+  const auto here = node.program_counter(ThreadId{thread->number});
+  return here && *here == pc.value;
+}
+
 // Whether the group stands at the place, where a stop has just been.
 bool Backward::is_place(const Stop& stop, const std::optional<Found>& last) {
   if (!near_ || mover(stop) != place_.mark.node || !has_registers_of_place()) return false;
   similar_++;
   before_similar_ = last;
+  passages_then_ = passages_ + (counted_ ? 0 : 1);  // its breakpoint has not been hit yet
   const auto hash = session_.state_hash(place_.mark.node);
   arrived_ = hash && *hash == place_.hash;
   return arrived_;
@@ -109,6 +122,8 @@ Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::option
   Stop::Kind kind{};
   const auto ends = [&](Stop& stop) {
     const bool mine = std::erase(stop.owners, kPlaceOwner) > 0;
+    counted_ = mine || is_at_breakpoint(stop, Addr{place_.registers.rip});
+    if (counted_ && session_.mark(place_.mark.node) == place_.mark) passages_++;
     const bool watched = stop.kind == Stop::Kind::watch || stop.kind == Stop::Kind::breakpoint;
     const bool at_place = (mine || watched) && is_place(stop, last);
     // For gdb the place before the store is the hit, so a store that has led to this place is one.
@@ -174,7 +189,7 @@ Result<Backward::Ending> Backward::run_to_place(std::optional<Found>& last) {
 }
 
 std::optional<Mark> Backward::event_of(NodeId node, uint64_t index) const {
-  return index < session_.schedule().event_count(node) ? std::optional(Mark{node, {index}, 0}) : std::nullopt;
+  return index < session_.schedule().event_count(node) ? std::optional(Mark{node, {index}}) : std::nullopt;
 }
 
 // Searches from the last checkpoint to the place, then from the one before to that one, and so on. `from` becomes the
@@ -217,11 +232,12 @@ std::shared_ptr<const GroupCheckpoint> Backward::nearest(const Found& hit,
 }
 
 // Brings the group to a hit. None if it has not come by it.
-Result<std::optional<DebugStop>> Backward::go_to(const Found& hit, const std::shared_ptr<const GroupCheckpoint>& from) {
+Result<std::optional<DebugStop>> Backward::go_to_hit(const Found& hit,
+                                                     const std::shared_ptr<const GroupCheckpoint>& from) {
   const auto& [id, event, passage] = hit.mark;
   FRIDAY_TRY_VOID(return_to(nearest(hit, from).get()));
   if (event.value > 0 && session_.mark(id).event.value < event.value) {
-    FRIDAY_TRY(stop, run_to_event(Mark{id, {event.value - 1}, 0}));
+    FRIDAY_TRY(stop, run_to_event(Mark{id, {event.value - 1}}));
     if (stop) return stop;
   }
   for (bool is_hit = false;;) {
@@ -281,7 +297,7 @@ Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed) {
   std::optional<Found> last;
   const auto ending = search(from, last);
   Result<std::optional<DebugStop>> found;
-  if (ending && *ending == Ending::arrived && last) found = go_to(*last, from);
+  if (ending && *ending == Ending::arrived && last) found = go_to_hit(*last, from);
   if (found && *found && (*found)->kind != Stop::Kind::interrupt) return found;
   forget_place();
   FRIDAY_TRY_VOID(return_to_place(back));

@@ -60,8 +60,13 @@ class Backward final : public PastRuns {
   // As run(), but to the last stop that is wanted; stop points of the user are passed over.
   Result<std::optional<DebugStop>> run_to_wanted(const Wanted& wanted) override;
 
-  // Call when the process of a node exists.
-  void node_started(ReplayNode& node);
+  // Where the group stands. Runs the group from the last event of the node that moved last to here again. Fails as
+  // run() does, and with interrupted; the group stands where it stood then.
+  Result<Position> position();
+  // Brings the group to a mark, over all stop points; nothing is altered any more then. The kind of the stop is
+  // `reached`, `exit` at the end of the node, or what has stopped the group before. Fails with not_found if the
+  // recording has no such place, and with unsupported in another order than `clock`.
+  Result<DebugStop> go_to(const Mark& mark);
 
  private:
   // Where the group stands, as it can be recognised again.
@@ -81,6 +86,27 @@ class Backward final : public PastRuns {
     user_regs_struct registers{};
     uint64_t hash = 0;  // of the node's memory
   };
+
+ public:
+  // A place to come back to, without a run if a checkpoint could be made there.
+  class Remembered {
+   public:
+    // Processes that it keeps.
+    size_t twins() const { return kept_ ? kept_->twins().size() : 0; }
+
+   private:
+    friend class Backward;
+    Place place_;
+    std::shared_ptr<const GroupCheckpoint> kept_;
+  };
+  Result<Remembered> remember();
+  // Nothing is altered any more then.
+  Result<DebugStop> go_back_to(const Remembered& remembered);
+
+  // Call when the process of a node exists.
+  void node_started(ReplayNode& node);
+
+ private:
   struct Found {
     uint64_t events = 0;   // that all nodes together had completed
     Mark mark;             // the node that hit it, after its last event
@@ -92,11 +118,12 @@ class Backward final : public PastRuns {
   };
   enum class Ending { arrived, interrupted };
 
-  Result<Place> here();
-  Result<Place> place_of(NodeId node, ThreadId thread);
+  Result<Place> here(bool with_hash = true);
+  Result<Place> place_of(NodeId node, ThreadId thread, bool with_hash = true);
   bool has_registers_of_place();
   Result<void> check_can_go_back() const;
   bool is_place(const Stop& stop, const std::optional<Found>& last);
+  bool is_at_breakpoint(const Stop& stop, Addr pc);
   NodeId mover(const Stop& stop) const { return stop.writer ? stop.writer->node : stop.node; }
   Result<void> return_to(const GroupCheckpoint* checkpoint);
   Found count(const Stop& stop);
@@ -107,11 +134,17 @@ class Backward final : public PastRuns {
   Result<std::optional<DebugStop>> run_to_event(const Mark& event);
   std::shared_ptr<const GroupCheckpoint> nearest(const Found& hit,
                                                  const std::shared_ptr<const GroupCheckpoint>& from) const;
-  Result<std::optional<DebugStop>> go_to(const Found& hit, const std::shared_ptr<const GroupCheckpoint>& from);
+  Result<std::optional<DebugStop>> go_to_hit(const Found& hit, const std::shared_ptr<const GroupCheckpoint>& from);
   Result<void> return_to_place(const GroupCheckpoint* kept);
   std::optional<Mark> event_of(NodeId node, uint64_t index) const;
   void mark_place(ReplayNode& node);
   void forget_place();
+
+  // backward_marks.cc
+  std::shared_ptr<const GroupCheckpoint> last_before(NodeId node, std::optional<EventIndex> event) const;
+  Result<uint64_t> count_passages();
+  Result<DebugStop> run_to_passage(const Mark& mark);
+  Result<DebugStop> run_to_end_of(NodeId node);
 
   // backward_steps.cc
   // How a place inside a node's code is reached exactly: by so many single steps of a thread from a checkpoint.
@@ -156,6 +189,10 @@ class Backward final : public PastRuns {
   bool arrived_ = false;                 // the group has come by it
   uint64_t similar_ = 0;                 // how often the registers were those of the place
   std::optional<Found> before_similar_;  // the last hit before that
+  // How often the node has come by the instruction of the place since its last event: so far, and when the registers
+  // were those of the place.
+  uint64_t passages_ = 0, passages_then_ = 0;
+  bool counted_ = false;  // the last stop has counted as one
   std::optional<Trail> trail_;
   std::map<NodeId, TraceIndex> indexes_;  // of nodes that were stepped back
   std::map<NodeId, Count> counts_;        // in this run

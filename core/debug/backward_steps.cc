@@ -98,7 +98,7 @@ Result<bool> Backward::go_behind(std::optional<uint64_t> event) {
     if (!session_.is_at_start() || !node.has_process() || node.info().forked || place_.thread != node.current())
       return false;
   } else {
-    FRIDAY_TRY(other, run_to_event(Mark{id, {*event}, 0}));
+    FRIDAY_TRY(other, run_to_event(Mark{id, {*event}}));
     if (other) return fail(ErrorCode::interrupted, "going back was interrupted ({})", name_of(other->kind));
     FRIDAY_TRY_VOID(runner_.disarm_events());
   }

@@ -21,7 +21,8 @@ Debugger::Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions optio
       stop_points_(*session_, focus_, gdbs_, expressions_, options.patch_stores),
       history_(*session_),
       runner_(*session_, focus_, gdbs_, expressions_.calls(), stop_points_, history_),
-      backward_(*session_, focus_, stop_points_, runner_, history_, *this) {
+      backward_(*session_, focus_, stop_points_, runner_, history_, *this),
+      moves_(backward_, alterations_) {
   // Two calls go from a lower part to a higher one, each through an interface: requests of gdbs, and changes of memory.
   gdbs_.set_owner(runner_);
   runner_.set_past(backward_);
@@ -82,6 +83,7 @@ Result<void> Debugger::rebuild() {
   forget_run();
   stop_points_.restart();
   history_.clear();
+  moves_.clear();
   auto restarted = session_->restart();
   gdbs_.tell_users(kStands);
   return restarted;

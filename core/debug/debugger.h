@@ -1,7 +1,8 @@
 // The debugger of a replayed group, used by the console and by Python. It consists of parts that each own their state
 // and are used directly:
 //
-//   backward()      run back to the previous hit                  core/debug/backward.h
+//   backward()      run back to the previous hit, marks                core/debug/backward.h
+//   moves()         take the user's last moves back                    core/debug/moves.h
 //   runner()        resume, step, run to a mark, timers                core/debug/runner.h
 //   stop_points()   breakpoints and watchpoints on all nodes           core/debug/group_stop_points.h
 //   expressions()   read, write and call by expression                 core/debug/expressions.h
@@ -28,6 +29,7 @@
 #include "core/debug/focus.h"
 #include "core/debug/gdb_pool.h"
 #include "core/debug/group_stop_points.h"
+#include "core/debug/moves.h"
 #include "core/debug/runner.h"
 #include "core/history/history.h"
 #include "core/replay/session.h"
@@ -56,6 +58,7 @@ class Debugger final : private Returner {
   GdbPool& gdbs() { return gdbs_; }
   History& history() { return history_; }
   Backward& backward() { return backward_; }
+  Moves& moves() { return moves_; }
 
   // Serves all gdbs, including those of the user, which may run the group. Call while a prompt waits. Returns after
   // something was served, and at the latest after `timeout_ms`; -1 waits without limit.
@@ -93,6 +96,7 @@ class Debugger final : private Returner {
   History history_;
   Runner runner_;
   Backward backward_;
+  Moves moves_;
   std::vector<std::string> output_;  // what called functions have written, for take_notices()
 };
 

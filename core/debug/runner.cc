@@ -149,7 +149,7 @@ Result<DebugStop> Runner::resume(std::optional<double> timeout) {
 
 Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<double> timeout) {
   if (target) {
-    const auto& [id, event, ordinal] = *target;
+    const auto& [id, event, passage] = *target;
     FRIDAY_TRY(node, session_.node(id));
     const uint64_t count = session_.schedule().event_count(id);
     if (event.value >= count)

@@ -526,7 +526,7 @@ Result<ReplayNode*> ReplaySession::readable(NodeId id) {
 
 Mark ReplaySession::mark(NodeId id) {
   ReplayNode* found = find(id);
-  return {id, {found ? found->events_done() : 0}, 0};
+  return {id, {found ? found->events_done() : 0}};
 }
 
 const EndPlace* ReplaySession::end_reached(NodeId id) {

@@ -134,7 +134,7 @@ Mark Schedule::at_position(uint64_t position) const {
   FRIDAY_CHECK(position < total_) << "position " << position << " of " << total_;
   auto after = std::ranges::upper_bound(turn_positions_, position);
   auto turn = static_cast<size_t>(after - turn_positions_.begin()) - 1;
-  return {turns_[turn].node, EventIndex{turns_[turn].first + (position - turn_positions_[turn])}, 0};
+  return {turns_[turn].node, EventIndex{turns_[turn].first + (position - turn_positions_[turn])}};
 }
 
 uint64_t Schedule::events_before(NodeId node, uint64_t position) const {

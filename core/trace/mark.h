@@ -1,21 +1,45 @@
-// A position in time as a value: a node, an event of its trace, and an ordinal within the program code that runs
-// between this event and the next. Ordinal 0 is the point just after the event; the replay core defines all others and
-// promises only that they increase as the program executes. Marks of one node compare in execution order. Marks of
-// different nodes can be ordered only through a Schedule (logical_time.h).
+// A position of a replayed group as a value that means the same in every session, on every machine: where one node
+// stands. The others stand where the order of the recording has them then.
+//
+//   3#1234              node 3 has completed 1,234 events, and waits before the next one; if there is none, it has
+//   ended 3#1234:0x401136*5   node 3 has completed 1,234 events, and then comes by the instruction at this address for
+//   the
+//                       fifth time; it has not executed it yet
+//   start               nothing has run yet
+//
+// The code between two events is deterministic, so the second form names one moment exactly.
 #pragma once
 
 #include <compare>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
+#include "core/base/error.h"
 #include "core/base/ids.h"
 
 namespace friday {
 
+// One of the times that a node comes by an instruction between two of its events.
+struct Passage {
+  Addr pc{};
+  uint64_t nth = 1;  // from 1
+  bool operator==(const Passage&) const = default;
+};
+
 struct Mark {
   NodeId node{};
-  EventIndex event{};
-  uint64_t ordinal = 0;
-  auto operator<=>(const Mark&) const = default;
+  EventIndex event{};  // the number of events that the node has completed, so the index of its next one
+  std::optional<Passage> passage{};
+  bool operator==(const Mark&) const = default;
 };
+
+// Where the group stands; none is the start.
+using Position = std::optional<Mark>;
+
+std::string text_of(const Position& position);
+// Reads what text_of() has written. Fails with usage.
+Result<Position> parse_position(std::string_view text);
 
 }  // namespace friday

@@ -218,6 +218,19 @@ class Backend(Protocol):
         """Runs back to the last hit before the place where the group stands; hits of the stop points in `passed` do not count. None
         if there is none, and an `interrupt` after Ctrl-C: the group stands where it stood then. Raises Unsupported in another order
         than "clock" and if a node is altered."""
+    def position(self) -> str:
+        """The mark of the place where the group stands, or "start". The group may go back to count, and comes here again. Raises as
+        `run_back` does, and KeyboardInterrupt after Ctrl-C."""
+    def go_to_mark(self, mark: str) -> Stop:
+        """Brings the group to a mark, over all stop points; altered marks are cleared if it goes back. Raises UsageError for what is no
+        mark or no place of this recording, Unsupported in another order than "clock", ComponentDied."""
+    def note_move(self) -> None:
+        """Call before a command of the user moves the group: `undo` comes back to here."""
+    def drop_move(self) -> None:
+        """Call if the command has not moved it after all."""
+    def undo(self, forward: bool = False) -> "Stop | None":
+        """Brings the group to where it stood at the last `note_move`; `forward`: to where it stood before the last `undo`. None if there is
+        no such place."""
     def release_processor(self) -> None:
         """Call when the group will stand for a while: releases the binding to one processor, which one `resume` keeps for the next."""
     def interrupt(self) -> None:

@@ -24,7 +24,7 @@ from .answers import Output, counted, ranges
 from .errors import Error, NodeNotStarted, NoNode, UsageError
 from .points import StopPoint
 from .signals import handle
-from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
+from .table import GDB_COMMANDS, MOVES, OWNED, REFUSED, refusal, resolve
 from .threads import by_name
 
 if TYPE_CHECKING:
@@ -164,7 +164,21 @@ def run_command(session: "Session", command: Command, *, filename: str | None = 
     if command.nodes is not None and not OWNED[name].nodes:
         raise UsageError(f"`{name}` takes no node list: {OWNED[name].usage}")
     command.verb = name
-    verbs()[name](session, command, filename, out)
+    if name in MOVES and session.console:
+        _run_move(session, lambda: verbs()[name](session, command, filename, out))
+    else:
+        verbs()[name](session, command, filename, out)
+
+
+def _run_move(session: "Session", move: Callable[[], Any]) -> None:
+    """Carries out a command that moves the group. `undo` takes it back, unless it has failed before it moved anything."""
+    moves = session.moves
+    session.backend.note_move()
+    try:
+        move()
+    finally:
+        if session.moves == moves:
+            session.backend.drop_move()
 
 
 def only_answers(command: Command) -> bool:

@@ -13,7 +13,8 @@ from . import pages
 from .commands import words
 from .errors import Error
 from .info import GDB_TOPICS, REFUSED_TOPICS, TOPICS, resolve_topic
-from .running import PLACES, SCOPES, SETTINGS, SYNCS
+from .history import PLACES
+from .running import SCOPES, SETTINGS, SYNCS
 from .signals import ACTIONS, NAMES
 from .table import GDB_COMMANDS, OWNED, resolve
 
@@ -60,7 +61,7 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
         case "goto":
             words_typed = [*rest.split(), *([""] if line[-1:].isspace() else [])]
             if len(words_typed) == 1:
-                return _starting(typed, PLACES), True
+                return _starting(typed, [*PLACES, *session.bookmarks]), True
             return (_nodes(session, typed) if words_typed[0] == "event" and len(words_typed) == 3 or words_typed[0] == "output" and len(words_typed) == 2 else []), True
         case "catch" | "tcatch" if " " not in rest:
             return _starting(typed, CATCHES), True

@@ -1,18 +1,23 @@
-"""The commands of the console about the past: `reverse-continue`, `info checkpoints`, `set checkpoints`."""
+"""The commands of the console about the past: `reverse-continue`, `bookmark`, `undo`, `redo`, `info mark|bookmarks|checkpoints`, `set
+checkpoints`."""
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
-from .answers import Output, counted, table
+from .answers import Output, counted, named, table
 from .commands import Command, Verb
 from .errors import UsageError
+from .table import OWNED
 
 if TYPE_CHECKING:
     from .sessions import Session
 
 _SIZE = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
 _MOST_ROWS = 20
+_MARK = re.compile(r"start|\d+#\d+(:0x[0-9a-f]+\*\d+)?")
+PLACES = ("event", "message", "output", "end")  # words that `goto` knows
 
 
 def _mib(size: int) -> str:
@@ -76,4 +81,44 @@ def _no_hit(session: "Session") -> str:
     return f"no stop point was hit before this place, where the group stays{passed}; `restart` goes to the start of the recording"
 
 
-VERBS: dict[str, Verb] = {"reverse-continue": _reverse_continue}
+def goes_to(session: "Session", text: str) -> str | None:
+    """The mark that a text means: it is one, or the name of a bookmark. None if it is neither."""
+    return session.bookmarks.get(text, text if _MARK.fullmatch(text) else None)
+
+
+def _bookmark(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    name, *mark = command.rest.split() or [str(next(n for n in itertools.count(1) if str(n) not in session.bookmarks))]
+    if len(mark) > 1 or mark and not _MARK.fullmatch(mark[0]):
+        raise UsageError("usage: bookmark [NAME [MARK]]; a mark is NODE#EVENT or NODE#EVENT:0xADDRESS*TIMES, for example 3#1234")
+    if _MARK.fullmatch(name) or name in PLACES or name in OWNED["goto"].usage.split():
+        raise UsageError(f"`goto {name}` goes elsewhere, so a bookmark cannot have that name")
+    session.bookmarks[name] = mark[0] if mark else session.mark()
+    out(f"bookmark {name} is {session.bookmarks[name]}")
+
+
+def info_bookmarks(session: "Session", command: Command, out: Output) -> None:
+    if not session.bookmarks:
+        out("no bookmarks: `bookmark NAME` keeps the place where the group stands")
+        return
+    for line in table([("name", "mark"), *session.bookmarks.items()]):
+        out(line)
+
+
+def info_mark(session: "Session", command: Command, out: Output) -> None:
+    out(session.mark())
+
+
+def _undo(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    from .running import tell  # written on top of this module
+    if command.rest:
+        raise UsageError(f"usage: {command.verb}")
+    altered = list(session.altered)
+    stop = session.undo() if command.verb == "undo" else session.redo()
+    if stop is None:
+        raise UsageError("there is no move to take back" if command.verb == "undo" else "no move was taken back that could be made again")
+    if altered:
+        out(f"what was altered on {', '.join(named(node) for node in altered)} is as it was recorded")
+    tell(session, stop, out)
+
+
+VERBS: dict[str, Verb] = {"reverse-continue": _reverse_continue, "bookmark": _bookmark, "undo": _undo, "redo": _undo}

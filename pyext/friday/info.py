@@ -14,7 +14,7 @@ from .commands import Command, Verb, forward, nearest, nodes_of
 from .costs import info_costs
 from .errors import Error, UsageError
 from .handlers import Handler
-from .history import info_checkpoints
+from .history import info_bookmarks, info_checkpoints, info_mark
 from .recordings import Recording
 from .signals import info_signals
 from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
@@ -249,6 +249,8 @@ TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = { 
     "costs": (2, info_costs),
     "steps": (3, _steps),
     "checkpoints": (1, info_checkpoints),
+    "mark": (4, info_mark),
+    "bookmarks": (2, info_bookmarks),
 }
 
 

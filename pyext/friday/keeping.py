@@ -68,6 +68,8 @@ def session_lines(session: "Session") -> Iterator[str]:
         yield f"set scope {session.scope}"
     for name, text in session.aliases.items():
         yield f"alias {name} = {text}"
+    for name, mark in session.bookmarks.items():
+        yield f"bookmark {name} {mark}"
     yield from _names(session)
     yield from session.signals.commands()
     for point in session.points.values():

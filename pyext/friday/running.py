@@ -13,10 +13,12 @@ from .containers import Items, Map
 from .differences import differences
 from .errors import Error, NoSymbol, UsageError
 from .handlers import compile_script, register_source
-from .history import set_checkpoints
+from .history import PLACES, goes_to, set_checkpoints
 from .info import regular
+from .past import START
 from .progress import ProgressLine
 from .signals import crash_lines, described
+from .table import OWNED
 from .values import Snapshot
 
 if TYPE_CHECKING:
@@ -39,7 +41,6 @@ _PLACES = 8  # the most places of a changed struct or array that are shown
 SCOPES = ("node", "group")
 BACKWARD = ("reverse-step", "reverse-next", "reverse-stepi", "reverse-nexti", "reverse-finish")
 SYNCS = ("clock", "causal", "free")
-PLACES = ("event", "message", "output", "end")  # words that `goto` knows
 SETTINGS = ("scope", "sync", "gdb", "patch-stores", "checkpoints", "pager")  # the settings that are Friday's own
 
 
@@ -361,6 +362,9 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
         if command.nodes is not None:
             raise UsageError("name the node before `goto` or after the time, not in both places")
         command = Command(words[-1], command.verb, " ".join(words[:-1]), "", command.line, command.block_line)
+    if mark := goes_to(session, command.rest):
+        _goto_mark(session, command, mark, out)
+        return
     if command.rest == "end":
         with _watched(session, out):
             stop = session.goto_end()
@@ -387,8 +391,7 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
         node, event = session.nodes.all[found[0]], found[1]
         behind = f"`goto event {event + 1} {node.name}` goes to the event after it"
     else:
-        usage = "usage: goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | end"
-        raise UsageError(usage + nearest(words[0], PLACES) if words else usage)
+        raise UsageError(f"usage: {OWNED['goto'].usage.removeprefix('[NODE] ')}" + (nearest(words[0], [*PLACES, *session.bookmarks]) if words else ""))
     if session.backend.event(int(node)) >= event and not session.backend.checkpoints()["kept"]:
         out("going back: the recording is replayed from its start")
     with _watched(session, out):
@@ -396,6 +399,17 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
     tell(session, stop, out)
     if behind and stop.kind == "reached" and event + 1 < session.backend.event_count(int(node)):
         out(behind)
+
+
+def _goto_mark(session: "Session", command: Command, mark: str, out: Output) -> None:
+    if command.nodes is not None:
+        raise UsageError(f"the mark {mark} names its node itself: write no node before `goto`")
+    if mark == START:
+        _restart(session, command, None, out)
+        return
+    with _watched(session, out):
+        stop = session.goto(mark)
+    tell(session, stop, out)
 
 
 def _goto_output(session: "Session", node: "Node", pattern: str, out: Output) -> None:

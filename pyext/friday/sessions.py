@@ -29,6 +29,7 @@ from .handlers import Continue, Handler, compile_script, cont, register_source
 from .language import Decoders, Plans, c_text, hidden_names, make_read
 from .messages import Message, with_nodes
 from .nodes import Node, NodeMap, Nodes
+from .past import Past
 from .points import Hit, StopPoint
 from .signals import Handling
 from .teaching import Names, refuse_changes
@@ -48,7 +49,7 @@ EXCEPTIONS = {"throw": "__cxa_throw", "rethrow": "__cxa_rethrow", "catch": "__cx
 _NAMED = re.compile(r"(?:-l\s+)?[A-Za-z_]")  # an expression that begins with a name
 
 
-class Session:
+class Session(Past):
     """A replayed group. `backend` is the path of a recording, or a backend that is already open.
 
     nodes: the nodes to replay, as a node list (by default all); sync: the order, "clock", "causal" or "free"; console: handlers set
@@ -84,6 +85,7 @@ class Session:
         self.signals = Handling(self)  # what the console does about signals of the nodes: `handle`
         self.listed: dict[int, Any] = {}  # where each node stood at the last `list`
         self.scope = "node"  # whom the console's gdb commands mean without a node list: "node", the selected one, or "group", all
+        self.bookmarks: dict[str, str] = {}  # the console's: marks by name
         self.aliases: dict[str, str] = {}  # the console's aliases, each with the start of the command that it stands for
         self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() refers to
         self.last_stop: Stop | None = None  # why the group stopped; None before the first run
@@ -437,52 +439,6 @@ class Session:
         until = Until(self, predicate)
         return until.run(self.run), until
 
-    def goto(self, event: int, *, node: Any = None) -> Stop:
-        """Runs the group until a node stands before the given event, from the nearest checkpoint before that event or, if it is past
-        and there is none, from the start. Stop points on the way neither stop the group nor run their handlers. The stop's kind is
-        "reached", or tells what stopped the group before. Raises UsageError, Divergence, ComponentDied."""
-        if self._running:
-            raise UsageError("the group is running: a handler cannot move it")
-        where = self.id_of(node)
-        count = self.backend.event_count(where)
-        if not 0 <= event < count:
-            raise UsageError(f"node {where} ({self.nodes[where].name}) has no event {event}" + (f": the last is {count - 1}" if count else ""))
-        if self.backend.approach(where, event):
-            self._has_gone_back()
-        stop = self._pass_to(lambda timeout: self.backend.run_to(where, event, timeout))
-        if stop.kind == "reached":
-            self.here = stop.node
-        return stop
-
-    def reverse_continue(self) -> Stop | None:
-        """Runs the group back to the last hit of a stop point, of any node, before the place where it stands, and returns the Stop: the
-        group then stands there as after a run forward, so after the store at a watchpoint. None if there is no such hit; then, and after
-        Ctrl-C (kind "interrupt"), the group stands where it stood. No handler runs, and stop points that have one are passed over.
-        Raises Unsupported in another order than "clock" and if a node is altered, UsageError in a handler, ComponentDied."""
-        if self._running:
-            raise UsageError("the group is running: a handler cannot move it")
-        passed = [point.id for point in self.points.values() if point.run is not None or not point.stops]
-        self._running = True
-        try:
-            stop = self.backend.run_back(passed)
-        finally:
-            self._running = False
-            self.backend.release_processor()
-            self._has_gone_back()
-        self._standing = stop
-        if stop is not None and stop.ids:
-            self.here, self.last_stop = stop.node, stop
-            for id_ in stop.ids:
-                if id_ in self.points:
-                    self.points[id_].hits += 1
-        return stop
-
-    def goto_end(self) -> Stop:
-        """Runs to the end of the recording. Stop points are ignored as in `goto`."""
-        if self._running:
-            raise UsageError("the group is running: a handler cannot move it")
-        return self._pass_to(lambda timeout: self.backend.run_to(None, 0, timeout))
-
     def _pass_to(self, resume: Callable[[float | None], Stop]) -> Stop:
         """Runs to a place. Crashes on the way are said, and the group goes on."""
         self._passing = True
@@ -681,33 +637,6 @@ class Session:
     def stop(self) -> None:
         """Makes the group stop after the handlers of this event; the same as `friday.stop()`."""
         self.stop_asked = True
-
-    def restart(self, sync: str | None = None) -> None:
-        """Goes back to the start of the recording. Stop points and the namespace stay, and no node is altered any more. sync: the order
-        in which to replay from now on, "clock", "causal" or "free". Raises UsageError in a handler."""
-        if self._running:
-            raise UsageError("the group is running and a handler cannot restart it: call friday.stop() in the handler, and restart() after run() has returned")
-        self.backend.restart(sync)
-        self._has_gone_back()
-
-    def _has_gone_back(self) -> None:
-        self.last_stop, self._standing, self.finished = None, None, False
-        self.restarts += 1
-        self.moves += 1
-        self._refresh_ended()
-
-    def set_checkpoints(self, on: bool | None = None, *, budget: int | None = None) -> None:
-        """Whether runs make checkpoints, from which `goto` reaches an earlier place without replaying from the start; the console
-        does, scripts do not unless asked. They cost about a twentieth of a run's time. budget: the memory that all together may
-        take, in bytes; by default a quarter of what is available. Needs the order "clock"."""
-        self.backend.set_checkpoints(on, budget)
-
-    def checkpoint(self) -> None:
-        """Makes a checkpoint where the group stands, to which `goto` comes back at once. Raises Unsupported where that is not possible:
-        in another order than "clock", or if a node is altered; UsageError in a handler."""
-        if self._running:
-            raise UsageError("the group is running: a handler makes no checkpoint")
-        self.backend.checkpoint()
 
     def close(self) -> None:
         """Ends the processes of the replay. `with Session(...) as session:` does this at the end of the block."""

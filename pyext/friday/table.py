@@ -77,10 +77,14 @@ OWNED: dict[str, Owned] = {
                      nodes=True),
     "restart": Owned(4, "restart", "Goes back to the start of the recording. Stop points and Python names stay; "
                      "no node is altered any more.", "restart"),
-    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | end", "Goes to a place in the recording: before the "
+    "undo": Owned(3, "undo", "Takes the last command back that moved the group: it stands where it stood before. What was altered since is dropped. The last 30 are kept.", "undo"),
+    "redo": Owned(4, "redo", "Makes the move again that `undo` has taken back.", "redo"),
+    "bookmark": Owned(3, "bookmark [NAME [MARK]]", "Keeps the place where the group stands, or a mark, under a name for `goto NAME`. `info mark` shows the mark of this place, which "
+                      "means the same in every session with this recording, and `info bookmarks` lists those that were kept.", "bookmark wrong_value"),
+    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | MARK | BOOKMARK | end", "Goes to a place in the recording: before the "
                   "first event at or after a logical time or a time on the node's wall clock; before event N of a node; "
                   "before the receipt of message N (see `info messages`); before the next write of a node to its standard output or error in which a "
-                  "regular expression is found; or to the end. An earlier place is reached "
+                  "regular expression is found; to a mark (see `info mark`) or a bookmark; or to the end. An earlier place is reached "
                   "from the nearest checkpoint. Stop points on the way neither stop the group nor run their handlers.",
                   "goto 5.212", nodes=True),
     "set": Owned(3, "set scope node|group, set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set checkpoints on|off|SIZE, set pager on|off", "Settings of the replay. scope: whether a command of gdb without a node list goes to the selected node (node) or to all nodes (group). sync: restarts the replay in "
@@ -97,7 +101,7 @@ OWNED: dict[str, Owned] = {
     "map": Owned(3, "map NAME EXPR", "Names nodes by an identifier of the program: NAME[key] is the node on which the "
                  "Python expression has the value key. The expression may also be a dictionary from nodes to identifiers.",
                  "map chord @(srv.node.id)"),
-    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|signals|costs|steps|checkpoints|...", "Shows what Friday knows about the group. "
+    "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|signals|costs|steps|checkpoints|mark|bookmarks|...", "Shows what Friday knows about the group. "
                   "messages: the last messages that were sent or received, with their numbers for `goto message`; output: what was last written to standard output and error, with /REGEX/ only where it is found; endpoints: how to connect a gdb of your own to each node; costs: which expressions were evaluated by a plan and which by gdb, and how long it took; steps: what the events of the group file did to nodes, and when. Other topics (threads, locals, "
                   "registers, ...) go to gdb.", "info messages redis-1 5", nodes=True),
     "py": Owned(2, "[NODES] py STATEMENT", "Executes Python in the session's namespace, whose names persist; @NODE(EXPR) reads "
@@ -118,6 +122,10 @@ OWNED: dict[str, Owned] = {
     "help": Owned(1, "help [COMMAND | PAGE | page [PAGE [WORDS]]]", "Lists the commands, or explains one command of Friday or gdb; or shows a page of the documentation (`help page` lists them), or the places of a page in which the words occur.", "help watch"),
     "quit": Owned(1, "quit", "Ends the replay; so does the end of the input (Ctrl-D).", "quit"),
 }
+
+# The commands that move the group, so that `undo` takes them back.
+MOVES = {"continue", "reverse-continue", "step", "next", "stepi", "nexti", "finish", "until", "advance", "reverse-step", "reverse-next", "reverse-stepi",
+         "reverse-nexti", "reverse-finish", "restart", "goto"}
 
 GDB_COMMANDS = ("backtrace", "disassemble", "down", "frame", "list", "print", "ptype", "thread", "up", "whatis", "x")  # offered for misspelt words
 

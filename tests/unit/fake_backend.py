@@ -459,6 +459,18 @@ class FakeBackend:
     def set_checkpoints(self, on=None, budget=None):
         self.kept.update({key: value for key, value in (("on", on), ("budget", budget)) if value is not None})
 
+    def note_move(self):
+        self.noted = getattr(self, "noted", 0) + 1
+
+    def drop_move(self):
+        self.noted -= 1
+
+    def undo(self, forward=False):
+        return None
+
+    def position(self):
+        return f"0:{self.event(0) + 1}"
+
     def checkpoint(self):
         self.kept["kept"].append((self.done, self.clock, len(self.state), 0))
 

@@ -751,7 +751,7 @@ def test_the_page_of_commands_has_the_table():
 
 # -- completion -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("line,found", [
-    ("tb", ["tbreak"]), ("b bre", []), ("1 ba", ["backtrace"]), ("red", ["red-1", "red-2"]), ("0,red-", ["0,red-1", "0,red-2"]),
+    ("tb", ["tbreak"]), ("b bre", []), ("1 ba", ["backtrace"]), ("red", ["red-1", "red-2", "redo"]), ("0,red-", ["0,red-1", "0,red-2"]),
     ("node red", ["red-1", "red-2"]), ("delete ", ["1", "2"]), ("info wa", ["watchpoints"]), ("info li", ["line"]),
     ("print srv.su", ["srv.successor", "srv.sum"]), ("1,2 print srv.su", ["srv.successor", "srv.sum"]),
     ("break proc", ["process_data"]), ("py total_", ["total_hits"]), ("py x = max(total_", ["max(total_hits"]),

@@ -70,7 +70,7 @@ class World {
         ASSERT_LT(last, time);
         last = time;
         ASSERT_EQ(schedule.position_of(turn.node, EventIndex{event}), position);
-        ASSERT_EQ(schedule.at_position(position), (Mark{turn.node, EventIndex{event}, 0}));
+        ASSERT_EQ(schedule.at_position(position), (Mark{turn.node, EventIndex{event}}));
         ASSERT_EQ(schedule.position_at(time), position);
       }
     for (NodeId node : schedule.nodes()) ASSERT_EQ(next[node], schedule.event_count(node));

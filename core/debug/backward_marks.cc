@@ -1,0 +1,142 @@
+// Names the place where the group stands by a mark, and goes to a mark.
+//
+// Between two events of a node, a mark counts how often the node comes by an instruction. Nobody counts that while the
+// group runs. To name a place, the group goes back to before the last event of the node and runs to the place again,
+// with a breakpoint at its instruction.
+#include "core/debug/backward.h"
+
+namespace friday {
+
+// The checkpoint from which the group reaches the place before this event of a node soonest; without an event, the
+// start. Null if there is none.
+std::shared_ptr<const GroupCheckpoint> Backward::last_before(NodeId node, std::optional<EventIndex> event) const {
+  return event ? history_.before(session_.schedule().position_of(node, *event) + 1) : history_.start();
+}
+
+// Counts how often the node of the place has come by its instruction.
+Result<uint64_t> Backward::count_passages() {
+  const auto& [id, event, passage] = place_.mark;
+  const auto last_event = event.value > 0 ? std::optional(EventIndex{event.value - 1}) : std::nullopt;
+  FRIDAY_TRY_VOID(return_to(last_before(id, last_event).get()));
+  const Wanted nothing{[](const Stop&) { return false; }, [](ReplayNode&) {}};
+  wanted_ = &nothing;
+  passages_ = passages_then_ = 0;
+  std::optional<Found> last;
+  const auto ending = run_to_place(last);
+  wanted_ = nullptr;
+  forget_place();
+  if (!ending) return std::unexpected(ending.error());
+  if (*ending == Ending::interrupted)
+    return fail(ErrorCode::interrupted,
+                "counting how often node {} came by {} was interrupted; the group stands where "
+                "it stood",
+                id, Addr{place_.registers.rip});
+  return passages_then_;
+}
+
+Result<Position> Backward::position() {
+  FRIDAY_TRY(place, here());
+  place_ = place;
+  const auto& [id, event, passage] = place_.mark;
+  switch (place_.how) {
+    case Place::How::start: return Position{};
+    case Place::How::waiting:
+    case Place::How::ended:
+    case Place::How::over: return place_.mark;
+    case Place::How::calling:
+      // The call has written its results. The first place that has them is the instruction behind the call.
+      return Mark{id, event.next(), Passage{Addr{place_.registers.rip}, 1}};
+    case Place::How::inside: break;
+  }
+  FRIDAY_TRY_VOID(check_can_go_back());
+  const auto kept = session_.checkpoint();
+  const auto count = count_passages();
+  FRIDAY_TRY_VOID(return_to_place(kept ? kept->get() : nullptr));
+  if (!count) return std::unexpected(count.error());
+  return Mark{id, event, Passage{Addr{place_.registers.rip}, *count}};
+}
+
+// Runs until the node has ended.
+Result<DebugStop> Backward::run_to_end_of(NodeId node) {
+  for (;;) {
+    FRIDAY_TRY(stop, runner_.run_to(std::nullopt, std::nullopt));
+    if (stop.kind != Stop::Kind::exit || stop.node == node) return std::move(stop);
+  }
+}
+
+// Runs until the node comes by the instruction of the mark. The node must not have completed the mark's last event yet.
+Result<DebugStop> Backward::run_to_passage(const Mark& mark) {
+  const auto& [id, event, passage] = mark;
+  const auto insert = [&](ReplayNode& node) {
+    if (node.id() == id && node.has_process()) (void)node.breakpoints().insert(passage->pc, kPlaceOwner);
+  };
+  place_.mark.node = id;
+  const Wanted arrival{[](const Stop&) { return false; }, insert};
+  wanted_ = &arrival;
+  insert(*session_.find(id));
+  uint64_t count = 0;
+  const auto ends = [&](Stop& stop) {
+    const bool comes_by = std::erase(stop.owners, kPlaceOwner) > 0 || is_at_breakpoint(stop, passage->pc);
+    return comes_by && session_.mark(id).event == event && ++count == passage->nth;
+  };
+  Result<DebugStop> stop = runner_.search(event_of(id, event.value), ends, Hits::passed_over);
+  while (stop && stop->kind == Stop::Kind::exit && stop->node != id)
+    stop = runner_.search(event_of(id, event.value), ends, Hits::passed_over);
+  wanted_ = nullptr;
+  if (ReplayNode* node = session_.find(id); node->has_process()) (void)node->breakpoints().remove_all(kPlaceOwner);
+  FRIDAY_TRY_VOID(runner_.disarm_events());
+  if (!stop || count == passage->nth || stop->kind == Stop::Kind::interrupt) return stop;
+  return fail(ErrorCode::not_found, "there is no place {} in this recording: node {} comes by {} {} {} its event {}",
+              text_of(mark), id, passage->pc, count == 0 ? "not once" : fmt::format("only {} times", count),
+              event.value == 0 ? "before" : fmt::format("between its event {} and", event.value - 1), event.value);
+}
+
+Result<DebugStop> Backward::go_to(const Mark& mark) {
+  const auto& [id, event, passage] = mark;
+  FRIDAY_TRY(node, session_.node(id));
+  const uint64_t count = session_.schedule().event_count(id);
+  if (event.value > count)
+    return fail(ErrorCode::not_found, "there is no place {} in this recording: node {} has {} events", text_of(mark),
+                id, count);
+  if (session_.sync() != SyncMode::clock)
+    return fail(ErrorCode::unsupported, "going to a mark needs the order clock: `set sync clock`");
+  const bool waits = !passage && event.value < count;
+  std::optional<EventIndex> last;  // the event before which the group waits on its way
+  if (waits) last = event;
+  else if (event.value > 0) last = EventIndex{event.value - 1};
+  const auto from = last_before(id, last);
+  const bool is_before = last ? node->events_done() <= last->value : session_.is_at_start();
+  const bool is_near = is_before && (!from || from->events() <= session_.events_done());
+  if (!is_near || !check_can_go_back()) FRIDAY_TRY_VOID(return_to(from.get()));
+  if (last) {
+    FRIDAY_TRY(stop, runner_.run_to(Mark{id, *last}, std::nullopt));
+    while (stop.kind == Stop::Kind::exit) {
+      FRIDAY_TRY(next, runner_.run_to(Mark{id, *last}, std::nullopt));
+      stop = std::move(next);
+    }
+    if (waits || stop.kind != Stop::Kind::reached) return std::move(stop);
+  }
+  return passage ? run_to_passage(mark) : run_to_end_of(id);
+}
+
+Result<Backward::Remembered> Backward::remember() {
+  auto kept = session_.checkpoint();
+  FRIDAY_TRY(place, here(!kept));
+  Remembered remembered;
+  remembered.place_ = place;
+  if (kept) remembered.kept_ = std::move(*kept);
+  return std::move(remembered);
+}
+
+Result<DebugStop> Backward::go_back_to(const Remembered& remembered) {
+  place_ = remembered.place_;
+  const bool at_start = place_.how == Place::How::start;
+  if (!remembered.kept_ && !at_start) FRIDAY_TRY_VOID(return_to_place(nullptr));
+  else FRIDAY_TRY_VOID(return_to(remembered.kept_.get()));
+  if (!at_start) runner_.stand(place_.mark, place_.thread, place_.how == Place::How::waiting);
+  Stop stop{.node = place_.mark.node, .thread = place_.thread};
+  if (at_start) stop.message = "this is the start of the recording";
+  return with_kind(std::move(stop), Stop::Kind::step);
+}
+
+}  // namespace friday

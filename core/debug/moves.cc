@@ -1,0 +1,51 @@
+#include "core/debug/moves.h"
+
+#include <utility>
+
+namespace friday {
+namespace {
+
+constexpr size_t kMostMoves = 30;
+constexpr size_t kMostTwins = 500;  // processes of all places; the last move is kept in any case
+
+}  // namespace
+
+// Puts the place where the group stands behind the others. False if it cannot be remembered.
+bool Moves::keep(Places& places) {
+  if (alterations_.any()) return false;
+  auto here = backward_.remember();
+  if (!here) return false;
+  places.push_back(std::move(*here));
+  auto twins = [&] {
+    size_t all = 0;
+    for (const auto& place : places) all += place.twins();
+    return all;
+  };
+  while (places.size() > kMostMoves || (places.size() > 1 && twins() > kMostTwins)) places.pop_front();
+  return true;
+}
+
+void Moves::note() {
+  redone_.clear();
+  noted_ = keep(undone_);
+}
+
+void Moves::drop() {
+  if (std::exchange(noted_, false)) undone_.pop_back();
+}
+
+Result<std::optional<DebugStop>> Moves::go_back(Places& from, Places& other) {
+  noted_ = false;
+  if (from.empty()) return std::optional<DebugStop>{};
+  (void)keep(other);
+  FRIDAY_TRY(stop, backward_.go_back_to(from.back()));
+  from.pop_back();
+  return std::optional(std::move(stop));
+}
+
+void Moves::clear() {
+  undone_.clear();
+  redone_.clear();
+}
+
+}  // namespace friday

@@ -1,0 +1,47 @@
+#include "core/trace/mark.h"
+
+#include <charconv>
+
+namespace friday {
+namespace {
+
+constexpr std::string_view kStart = "start";
+
+// Takes a number from the front of `text`, which must follow `before`.
+template <typename Number>
+bool take(std::string_view& text, std::string_view before, int base, Number& number) {
+  if (!text.starts_with(before)) return false;
+  text.remove_prefix(before.size());
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return true;
+}
+
+}  // namespace
+
+std::string text_of(const Position& position) {
+  if (!position) return std::string(kStart);
+  const auto& [node, event, passage] = *position;
+  if (!passage) return fmt::format("{}#{}", node, event.value);
+  return fmt::format("{}#{}:{:#x}*{}", node, event.value, passage->pc.value, passage->nth);
+}
+
+Result<Position> parse_position(std::string_view text) {
+  if (text == kStart) return Position{};
+  std::string_view left = text;
+  Mark mark;
+  bool whole = take(left, "", 10, mark.node.value) && take(left, "#", 10, mark.event.value);
+  if (whole && !left.empty()) {
+    Passage& passage = mark.passage.emplace();
+    whole = take(left, ":0x", 16, passage.pc.value) && take(left, "*", 10, passage.nth) && passage.nth > 0;
+  }
+  if (!whole || !left.empty())
+    return fail(ErrorCode::usage,
+                "\"{}\" is no mark: NODE#EVENT, NODE#EVENT:0xADDRESS*TIMES or start, for example 3#1234 or "
+                "3#1234:0x401136*5",
+                text);
+  return mark;
+}
+
+}  // namespace friday

@@ -1,0 +1,156 @@
+"""Where a session's group stands, and how it comes to another place: marks, checkpoints, and going back.
+
+The part of Session (sessions.py) that moves the group in time other than by running it.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .backend import Backend, Stop
+    from .nodes import Nodes
+    from .points import StopPoint
+
+START = "start"  # the mark of the place where nothing has run yet
+
+
+class Past:
+    """What Session inherits; it declares what it uses of Session."""
+    if TYPE_CHECKING:
+        backend: "Backend"
+        nodes: "Nodes"
+        points: "dict[int, StopPoint]"
+        here: int
+        last_stop: "Stop | None"
+        moves: int
+        restarts: int
+        finished: bool
+        _running: bool
+        _standing: "Stop | None"
+        id_of: Callable[[Any], int]
+        _pass_to: "Callable[[Callable[[float | None], Stop]], Stop]"
+        _refresh_ended: Callable[[], None]
+
+    def _check_stands(self) -> None:
+        if self._running:
+            raise UsageError("the group is running: a handler cannot move it")
+
+    def mark(self) -> str:
+        """The mark of the place where the group stands: "3#1234" before event 1234 of node 3, or behind its end if it has no more,
+        "3#1234:0x401136*5" when node 3 has completed 1234 events and comes by the instruction at that address for the fifth time,
+        or "start". It means the same place in every session with this recording. Inside a node's code the group goes back to count,
+        and comes here again. Raises Unsupported there in another order than "clock" and if a node is altered, UsageError in a
+        handler, ComponentDied."""
+        self._check_stands()
+        try:
+            return self.backend.position()
+        finally:
+            self.backend.release_processor()
+            self.moves += 1
+
+    def _goto_mark(self, mark: str) -> "Stop":
+        if mark == START:
+            raise UsageError("`restart` goes to the start")
+        self._running = True
+        try:
+            stop = self.backend.go_to_mark(mark)
+        finally:
+            self._running = False
+            self.backend.release_processor()
+            self._has_gone_back()
+        self.here, self._standing = stop.node, stop
+        return stop
+
+    def goto(self, place: int | str, *, node: Any = None) -> "Stop":
+        """Goes to a place: the number of an event, before which the node (by default `node`) stands then, or a mark as mark() returns it.
+        The group runs there from the nearest checkpoint before or, if the place is past and there is none, from the start. Stop points
+        on the way neither stop the group nor run their handlers. The stop's kind is "reached", "exit" at a mark of a node's end, or
+        tells what stopped the group before. Raises UsageError, also for what is no mark or no mark of this recording, Unsupported for
+        a mark in another order than "clock", Divergence, ComponentDied."""
+        self._check_stands()
+        if isinstance(place, str):
+            return self._goto_mark(place)
+        event = place
+        where = self.id_of(node)
+        count = self.backend.event_count(where)
+        if not 0 <= event < count:
+            raise UsageError(f"node {where} ({self.nodes[where].name}) has no event {event}" + (f": the last is {count - 1}" if count else ""))
+        if self.backend.approach(where, event):
+            self._has_gone_back()
+        stop = self._pass_to(lambda timeout: self.backend.run_to(where, event, timeout))
+        if stop.kind == "reached":
+            self.here = stop.node
+        return stop
+
+    def reverse_continue(self) -> "Stop | None":
+        """Runs the group back to the last hit of a stop point, of any node, before the place where it stands, and returns the Stop: the
+        group then stands there as after a run forward, so after the store at a watchpoint. None if there is no such hit; then, and after
+        Ctrl-C (kind "interrupt"), the group stands where it stood. No handler runs, and stop points that have one are passed over.
+        Raises Unsupported in another order than "clock" and if a node is altered, UsageError in a handler, ComponentDied."""
+        self._check_stands()
+        passed = [point.id for point in self.points.values() if point.run is not None or not point.stops]
+        self._running = True
+        try:
+            stop = self.backend.run_back(passed)
+        finally:
+            self._running = False
+            self.backend.release_processor()
+            self._has_gone_back()
+        self._standing = stop
+        if stop is not None and stop.ids:
+            self.here, self.last_stop = stop.node, stop
+            for id_ in stop.ids:
+                if id_ in self.points:
+                    self.points[id_].hits += 1
+        return stop
+
+    def goto_end(self) -> "Stop":
+        """Runs to the end of the recording. Stop points are ignored as in `goto`."""
+        self._check_stands()
+        return self._pass_to(lambda timeout: self.backend.run_to(None, 0, timeout))
+
+    def undo(self) -> "Stop | None":
+        """Takes the last move of the console back: the group stands where it stood before, and what was altered since is dropped. None if
+        there is no move to take back. Scripts that need a place again keep its mark(). Raises UsageError in a handler, ComponentDied."""
+        return self._undo(False)
+
+    def redo(self) -> "Stop | None":
+        """Makes the move again that the last undo() has taken back. None if there is none."""
+        return self._undo(True)
+
+    def _undo(self, forward: bool) -> "Stop | None":
+        self._check_stands()
+        stop = self.backend.undo(forward)
+        if stop is not None:
+            self._has_gone_back()
+            self.here, self._standing = stop.node, stop
+        return stop
+
+    def restart(self, sync: str | None = None) -> None:
+        """Goes back to the start of the recording. Stop points and the namespace stay, and no node is altered any more. sync: the order
+        in which to replay from now on, "clock", "causal" or "free". Raises UsageError in a handler."""
+        if self._running:
+            raise UsageError("the group is running and a handler cannot restart it: call friday.stop() in the handler, and restart() after run() has returned")
+        self.backend.restart(sync)
+        self._has_gone_back()
+
+    def _has_gone_back(self) -> None:
+        self.last_stop, self._standing, self.finished = None, None, False
+        self.restarts += 1
+        self.moves += 1
+        self._refresh_ended()
+
+    def set_checkpoints(self, on: bool | None = None, *, budget: int | None = None) -> None:
+        """Whether runs make checkpoints, from which `goto` reaches an earlier place without replaying from the start; the console
+        does, scripts do not unless asked. They cost about a twentieth of a run's time. budget: the memory that all together may
+        take, in bytes; by default a quarter of what is available. Needs the order "clock"."""
+        self.backend.set_checkpoints(on, budget)
+
+    def checkpoint(self) -> None:
+        """Makes a checkpoint where the group stands, to which `goto` comes back at once. Raises Unsupported where that is not possible:
+        in another order than "clock", or if a node is altered; UsageError in a handler."""
+        if self._running:
+            raise UsageError("the group is running: a handler makes no checkpoint")
+        self.backend.checkpoint()

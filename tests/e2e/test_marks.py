@@ -1,0 +1,230 @@
+"""Marks: a place that one session names is the same place in another, which goes straight there; and `undo` comes back to where the
+group stood."""
+import random
+import re
+
+import pytest
+from console_support import PROMPT, Terminal
+from debug_support import break_at, friday, opened, recorded_target, ring  # noqa: F401
+
+pytestmark = pytest.mark.limit(240)
+
+
+def place(session):
+    """Where the group stands: events done, registers and memory of each node."""
+    backend = session.backend
+    alive = [int(node) for node in session.all_nodes]
+    return [(node, backend.event(node), session.nodes[node].read("$pc") if node == session.here else None, backend.state_hash(node)) for node in alive]
+
+
+def visit(session, chance):
+    """Moves the group somewhere."""
+    how = chance.choice(["run", "run", "step", "stepi", "next", "finish", "goto"])
+    if how == "run":
+        stop = session.run()
+    elif how == "goto":
+        node, event = session.backend.find_time(chance.uniform(0.1, 2))
+        stop = session.goto(event, node=node)
+    else:
+        stop = session.step(session.here, how)
+    if stop.kind == "end":
+        session.restart()
+        session.run()
+
+
+@pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 12)]])
+def test_a_mark_is_the_same_place_in_another_session(ring, opened, seed):
+    chance = random.Random(seed)
+    session = opened(ring)
+    session.set_checkpoints(True)
+    session.breakpoint("process_data", condition="packet->seq % 2 == 0")
+    session.breakpoint("stabilize")
+    if seed % 2:  # a watch stops in front of breakpoints, or makes the node pass over them
+        session.watch("srv.seq")
+    session.run()
+    marks = {}
+    while len(marks) < 25:
+        visit(session, chance)
+        before = place(session)
+        mark = session.mark()
+        assert place(session) == before, f"naming {mark} has moved the group"
+        assert session.mark() == mark
+        marks[mark] = before
+    assert len([mark for mark in marks if "*" in mark]) > 10, marks
+    other = opened(ring)
+    other.set_checkpoints(chance.random() < 0.5)
+    if seed % 2:
+        other.watch("srv.seq")
+    order = list(marks)
+    chance.shuffle(order)
+    for mark in order:
+        other.goto(mark)
+        assert place(other) == marks[mark], f"at {mark}, seed {seed}"
+        assert other.mark() == mark
+
+
+locals_ = recorded_target("watch_locals")
+
+
+def test_a_place_in_a_loop_is_counted(locals_, opened):
+    """Between two events the program comes by the same instruction many times."""
+    session = opened(locals_)
+    session.set_checkpoints(True)
+    session.breakpoint("count")
+    point = session.watch("count::total")
+    seen = []
+    while (stop := session.run()).kind != "end":
+        if stop.kind == "watch":
+            seen.append((session.mark(), str(session.changes(stop)[0].new)))
+    assert len(seen) > 3 and len(dict(seen)) == len(seen), seen
+    assert max(int(re.search(r"\*(\d+)", mark)[1]) for mark, _ in seen) > 3
+    point.delete()
+    chance = random.Random(1)
+    chance.shuffle(seen)
+    for mark, value in seen:
+        session.goto(mark)
+        assert str(session.node.read("total")) == value, mark
+
+
+def test_the_start_an_event_and_an_end(ring, opened):
+    session = opened(ring)
+    session.set_checkpoints(True)
+    assert session.mark() == "start"
+    session.goto(100, node=2)
+    assert session.mark() == "2#100"
+    session.run()
+    assert session.finished
+    ended = session.mark()
+    node, events = map(int, ended.split("#"))
+    assert events == session.backend.event_count(node)
+    session.goto("2#100")
+    assert session.mark() == "2#100" and session.backend.event(2) == 99
+    assert session.goto(ended).kind == "exit"
+    assert session.backend.states()[node] == "ended"
+
+
+def test_a_write_by_a_system_call_is_behind_it(recorder, targets, opened):
+    """The mark of a watch that a call has hit is the instruction behind the call, which has the new value."""
+    session = opened(recorder.record([targets / "inputs"]))
+    session.set_checkpoints(True)
+    session.breakpoint("main", temporary=True)
+    session.run()
+    session.catch("syscall read")
+    stop = session.run()
+    watched = f"*(unsigned *){int(session.node.read('$rsi'))}"
+    for point in list(session.points):
+        session.delete(point)
+    session.watch(f"-l {watched}")
+    stop = session.run()
+    assert stop.kind == "watch"
+    mark, value = session.mark(), str(session.changes(stop)[0].new)
+    assert mark.endswith("*1")
+    session = opened(session.recording)
+    session.goto(mark)
+    assert str(session.node.read(watched)) == value
+
+
+@pytest.mark.parametrize("mark,error,match", [
+    ("nonsense", friday.UsageError, "is no mark"), ("3#", friday.UsageError, "is no mark"), ("3#1:0x10", friday.UsageError, "is no mark"),
+    ("3#1:0x10*0", friday.UsageError, "is no mark"), ("3#5 ", friday.UsageError, "is no mark"), ("99#1", friday.Error, "no node 99"),
+    ("2#99999999", friday.Error, "has [0-9]+ events"), ("2#50:0x10*1", friday.Error, "comes by 0x10 not once"), ("start", friday.UsageError, "restart")])
+def test_what_is_no_mark_of_this_recording(ring, opened, mark, error, match):
+    session = opened(ring)
+    session.set_checkpoints(True)
+    session.goto(20, node=2)
+    with pytest.raises(error, match=match):
+        session.goto(mark)
+    session.goto("2#30")
+    assert session.mark() == "2#30"
+
+
+def test_marks_need_the_order_clock(ring, opened):
+    session = opened(ring, sync="causal")
+    break_at(session, "stabilize")
+    with pytest.raises(friday.Unsupported, match="order clock"):
+        session.mark()
+    with pytest.raises(friday.Unsupported, match="order clock"):
+        session.goto("2#30")
+
+
+@pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 12)]])
+def test_undo_comes_back(ring, opened, seed):
+    chance = random.Random(seed)
+    session = opened(ring)
+    session.set_checkpoints(True)
+    session.breakpoint("process_data")
+    session.breakpoint("stabilize")
+    session.run()
+    past, future, here = [], [], place(session)
+    for _ in range(40):
+        what = chance.random()
+        if what < 0.3 and past:
+            assert session.undo() is not None
+            future.append(here)
+            here = past.pop()
+        elif what < 0.5 and future:
+            assert session.redo() is not None
+            past.append(here)
+            here = future.pop()
+        else:
+            session.backend.note_move()
+            past.append(here)
+            future.clear()
+            if chance.random() < 0.3:
+                session.reverse_continue()
+            else:
+                visit(session, chance)
+            here = place(session)
+        assert place(session) == here, f"seed {seed}"
+    while past:
+        session.undo()
+        assert place(session) == past.pop()
+    assert session.undo() is None
+
+
+def test_undo_drops_what_was_altered(ring, opened):
+    session = opened(ring)
+    session.set_checkpoints(True)
+    break_at(session, "process_data")
+    before, value = place(session), session.node.read("srv.node.id")
+    session.backend.note_move()
+    session.step(session.here, "next")
+    session.node.write("srv.node.id", 1)
+    assert session.altered
+    session.undo()
+    assert not session.altered and place(session) == before and session.node.read("srv.node.id") == value
+
+
+def test_the_console_keeps_places_and_takes_moves_back(recorder, ring):
+    with Terminal(recorder, [recorder.friday, "replay", ring.path]) as terminal:
+        terminal.expect(PROMPT)
+        terminal.command("b process_data")
+        terminal.command("c")
+        here = terminal.command("frame")
+        said = terminal.command("bookmark one")
+        mark = re.match(r"bookmark one is (\d+#\d+:0x[0-9a-f]+\*\d+)\n", said)[1]
+        assert terminal.command("info mark") == mark + "\n"
+        assert terminal.command("frame") == here
+        terminal.command("c 5")
+        there = terminal.command("frame")
+        assert terminal.command("bookmark").startswith("bookmark 1 is ")
+        assert "process_data" in terminal.command("undo")
+        assert terminal.command("frame") == here
+        terminal.command("redo")
+        assert terminal.command("frame") == there
+        assert "no move was taken back" in terminal.command("redo")
+        assert "process_data" in terminal.command("goto one")
+        assert terminal.command("frame") == here
+        terminal.command("goto 1")
+        assert terminal.command("frame") == there
+        assert mark in terminal.command("info bookmarks")
+        terminal.command("@(srv.node.id=1)")
+        assert "altered" in terminal.command("undo")
+        assert terminal.command("frame") == here
+        for wrong, says in [("goto two", "usage"), ("bookmark end", "cannot have that name"), ("bookmark a b", "usage"), ("3 goto one", "names its node"),
+                            ("undo 2", "usage"), ("goto 9#1:0x10*1", "there is no"), ("goto start", "at the start")]:
+            assert says in terminal.command(wrong), wrong
+        assert "no move to take back" not in terminal.command("undo")
+        terminal.send("\x04")
+        assert terminal.finish() == 0
+    recorder.none_left()
