@@ -472,6 +472,16 @@ class Session {
   }
   void note_move() { debugger().moves().note(); }
   void drop_move() { debugger().moves().drop(); }
+  void come_back() {
+    check_or_raise(unlocked([&](Debugger& d) { return d.moves().come_back(); }));
+  }
+  uint64_t total_events() { return replay().schedule().event_count(); }
+  std::pair<uint32_t, uint64_t> at_position(uint64_t position) {
+    if (position >= total_events())
+      raise({ErrorCode::usage, fmt::format("there is no position {}: there are {}", position, total_events())});
+    const Mark mark = replay().schedule().at_position(position);
+    return {mark.node.value, mark.event.value};
+  }
   std::optional<DebugStop> undo(bool forward) {
     return value_or_raise(unlocked([&](Debugger& d) { return forward ? d.moves().redo() : d.moves().undo(); }));
   }
@@ -773,6 +783,9 @@ void bind_session(py::module_& module) {
            })
       .def("note_move", &Session::note_move)
       .def("drop_move", &Session::drop_move)
+      .def("come_back", &Session::come_back)
+      .def("total_events", &Session::total_events)
+      .def("at_position", &Session::at_position)
       .def(
           "undo",
           [](const py::object& self, bool forward) {

@@ -43,7 +43,17 @@ Result<std::optional<DebugStop>> Moves::go_back(Places& from, Places& other) {
   return std::optional(std::move(stop));
 }
 
+Result<void> Moves::come_back() {
+  if (!std::exchange(noted_, false) || undone_.empty())
+    return fail(ErrorCode::unsupported,
+                "the group cannot come back to where it stood: no checkpoint could be made there");
+  FRIDAY_TRY_VOID(backward_.go_back_to(undone_.back()));
+  undone_.pop_back();
+  return {};
+}
+
 void Moves::clear() {
+  noted_ = false;
   undone_.clear();
   redone_.clear();
 }

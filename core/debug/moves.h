@@ -27,6 +27,9 @@ class Moves {
   // is dropped. None if there is no such place.
   Result<std::optional<DebugStop>> undo() { return go_back(undone_, redone_); }
   Result<std::optional<DebugStop>> redo() { return go_back(redone_, undone_); }
+  // The same as undo() with the place of the last note(), for good: redo() does not go where the group is now. Fails
+  // with unsupported if that place could not be remembered.
+  Result<void> come_back();
   // Call when all nodes are rebuilt.
   void clear();
 

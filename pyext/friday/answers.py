@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
 if TYPE_CHECKING:
     from .nodes import Node
 
+WIDE = 200  # the most characters of a line about a value
 _HISTORY = re.compile(r"^\$\d+ = ", re.M)
 # Characters that control a terminal instead of showing on it, as in core/base/printable.h, except newline and tab.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
@@ -189,3 +190,12 @@ def named(node: "Node") -> str:
 def seconds(time: Any) -> str:
     """A logical time for people, in seconds since the recording's start."""
     return f"{float(time):.3f} s"
+
+
+def cut(text: str) -> str:
+    """A line about a value, but for what is behind WIDE characters."""
+    return text if len(text) <= WIDE else f"{text[:WIDE]}..."
+
+
+def shown(value: Any) -> str:
+    return "undefined" if value is None else str(value)

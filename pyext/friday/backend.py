@@ -228,6 +228,12 @@ class Backend(Protocol):
         """Call before a command of the user moves the group: `undo` comes back to here."""
     def drop_move(self) -> None:
         """Call if the command has not moved it after all."""
+    def come_back(self) -> None:
+        """Brings the group to where it stood at the last `note_move`, for good: there is nothing to redo then."""
+    def total_events(self) -> int:
+        """How many events all nodes together have."""
+    def at_position(self, position: int) -> tuple[int, int]:
+        """The node and event at a position of the total order, from 0."""
     def undo(self, forward: bool = False) -> "Stop | None":
         """Brings the group to where it stood at the last `note_move`; `forward`: to where it stood before the last `undo`. None if there is
         no such place."""

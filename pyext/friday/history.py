@@ -1,14 +1,16 @@
-"""The commands of the console about the past: `reverse-continue`, `bookmark`, `undo`, `redo`, `info mark|bookmarks|checkpoints`, `set
-checkpoints`."""
+"""The commands of the console about the past: `reverse-continue`, `bookmark`, `undo`, `redo`, `first`, `when`,
+`info mark|bookmarks|checkpoints`, `set checkpoints`."""
 from __future__ import annotations
 
 import itertools
 import re
 from typing import TYPE_CHECKING
 
-from .answers import Output, counted, named, table
+from .answers import Output, counted, cut, named, shown, table
 from .commands import Command, Verb
 from .errors import UsageError
+from .handlers import compile_script, register_source
+from .spans import MOST_CHANGES, First
 from .table import OWNED
 
 if TYPE_CHECKING:
@@ -108,6 +110,39 @@ def info_mark(session: "Session", command: Command, out: Output) -> None:
     out(session.mark())
 
 
+def _first(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    from .running import tell, watched  # written on top of this module
+    if not command.rest:
+        raise UsageError(f"usage: {OWNED['first'].usage}")
+    name = f"<first {command.rest}>"
+    register_source(name, command.rest)
+    code = compile_script(command.rest, name, mode="eval")
+    first = First(session, lambda: eval(code, session.namespace))
+    with watched(session, out):
+        stop = first.run()
+    if stop is None:
+        out(f"true from the start on: {command.rest}")
+        return
+    out(f"true from here on: {command.rest}")
+    tell(session, stop, out, first.ids)
+
+
+def _when(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    from .running import watched  # written on top of this module
+    if not command.rest:
+        raise UsageError(f"usage: {OWNED['when'].usage}")
+    with watched(session, out):
+        changes = session.when(command.rest, nodes=command.nodes)
+    if not changes:
+        out(f"no write changes {command.rest} in this recording")
+        return
+    for line in table([("time", "node", "change", "in"), *((f"{float(each.logical_time):.6f} s", each.node.name, cut(f"{shown(each.old)} -> {shown(each.new)}"),
+                                                            each.place) for each in changes)]):
+        out(line)
+    if len(changes) == MOST_CHANGES:
+        out(f"and more: only the first {MOST_CHANGES} are listed")
+
+
 def _undo(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     from .running import tell  # written on top of this module
     if command.rest:
@@ -121,4 +156,4 @@ def _undo(session: "Session", command: Command, filename: str | None, out: Outpu
     tell(session, stop, out)
 
 
-VERBS: dict[str, Verb] = {"reverse-continue": _reverse_continue, "bookmark": _bookmark, "undo": _undo, "redo": _undo}
+VERBS: dict[str, Verb] = {"reverse-continue": _reverse_continue, "bookmark": _bookmark, "undo": _undo, "redo": _undo, "first": _first, "when": _when}

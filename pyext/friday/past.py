@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable
 
 from .errors import UsageError
+from .spans import Change, First, when
 
 if TYPE_CHECKING:
     from .backend import Backend, Stop
@@ -119,6 +120,25 @@ class Past:
     def redo(self) -> "Stop | None":
         """Makes the move again that the last undo() has taken back. None if there is none."""
         return self._undo(True)
+
+    def come_back(self) -> None:
+        """Brings the group to where it stood at the last `note_move` of the backend; `redo` does not go where it was since."""
+        self.backend.come_back()
+        self._has_gone_back()
+
+    def first(self, predicate: Callable[[], Any]) -> "Stop | None":
+        """Brings the group to the first place at which predicate() is true, and returns the Stop; None if it is true at the start, where
+        the group stands then. It halves the span between a place where it is not true and a later one where it is, so it is meant for
+        conditions that stay true. What is not readable for now (a node that has not started) counts as false. Stop points and
+        functions of the session are set aside meanwhile. Raises UsageError if it is true neither here nor at the end, Unsupported in
+        another order than "clock" and if a node is altered, and what predicate raises."""
+        return First(self, predicate).run()  # type: ignore[arg-type]
+
+    def when(self, expression: str, *, nodes: Any = None) -> list[Change]:
+        """The changes of a C expression over the whole recording, on nodes (by default all), at most 10,000; the group stands where it
+        stood then. Stop points and functions of the session are set aside meanwhile. Raises as `watch` does, Unsupported in another
+        order than "clock" and if a node is altered."""
+        return when(self, expression, nodes)  # type: ignore[arg-type]
 
     def _undo(self, forward: bool) -> "Stop | None":
         self._check_stands()

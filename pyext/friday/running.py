@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Collection
 
-from .answers import Output, counted, named, seconds
+from .answers import WIDE, Output, counted, cut, named, seconds, shown
 from .commands import Command, Verb, forward, nearest
 from .containers import Items, Map
 from .differences import differences
@@ -35,7 +35,6 @@ _SECONDS = re.compile(r"\d+(\.\d*)?\s*s?\Z")
 _EPOCH = 1e8  # more seconds than a recording lasts: a real time, in seconds since 1970
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
 _OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")
-_WIDE = 200  # the most characters of a change that are shown
 _READS = re.compile(r"(-\w+ +)*-(reads|access) ")
 _PLACES = 8  # the most places of a changed struct or array that are shown
 SCOPES = ("node", "group")
@@ -119,7 +118,7 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
     caught = any(id_ in session.points and session.points[id_].kind == "catch" for id_ in stop.ids)
     if not source and (caught or not stop.ids) and (caller := caller_of(session, int(node))) and caller != place:
         place += f", called from {caller}"
-    if stop.kind == "reached":
+    if stop.kind == "reached" and not stop.pc:
         time_ = f"{stop.logical_time} s"
         lines = [", ".join(filter(None, [f"{named(node)} stands before its event {_event_before(stop)}", place, time_]))]
         return lines + ([source] if source else [])
@@ -154,34 +153,26 @@ def change_lines(session: "Session", hit: "Hit") -> list[str]:
         try:
             values = hit.old, hit.new
             if not any(isinstance(value, (Items, Map, str, bytes)) for value in values):  # std::atomic, a smart pointer, ...
-                return [_cut(f"  {expression}: {_shown(values[0])} -> {_shown(values[1])}")]
+                return [cut(f"  {expression}: {shown(values[0])} -> {shown(values[1])}")]
         except Error:
             pass
         try:
             now = session.read(hit.node, expression)
-            return [_cut(f"  {expression}: now {now!r}" if isinstance(now, str) else f"  {expression}: now {now}")]
+            return [cut(f"  {expression}: now {now!r}" if isinstance(now, str) else f"  {expression}: now {now}")]
         except Error:
             pass  # the container is in the middle of a change
-    if _READS.match(session.points[hit.id].what if hit.id in session.points else "") and _shown(old) == _shown(new):
-        return [_cut(f"  {expression}: {_shown(new)}, read or stored unchanged")]
-    whole = f"  {expression}: {_shown(old)} -> {_shown(new)}"
-    if not isinstance(new, Snapshot) or not isinstance(old, Snapshot) or len(whole) <= _WIDE:
+    if _READS.match(session.points[hit.id].what if hit.id in session.points else "") and shown(old) == shown(new):
+        return [cut(f"  {expression}: {shown(new)}, read or stored unchanged")]
+    whole = f"  {expression}: {shown(old)} -> {shown(new)}"
+    if not isinstance(new, Snapshot) or not isinstance(old, Snapshot) or len(whole) <= WIDE:
         return [whole]
     places = {(path.rpartition(".")[2], str(a), str(b)): path for path, a, b in reversed(list(differences(expression, old, new)))}  # the fields of a base class occur twice
-    lines = [_cut(f"  {path}: {a} -> {b}") for (_, a, b), path in reversed(places.items())]
+    lines = [cut(f"  {path}: {a} -> {b}") for (_, a, b), path in reversed(places.items())]
     return lines[:_PLACES] + ([f"  and {len(lines) - _PLACES} more places of {expression}"] if len(lines) > _PLACES else [])
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _WIDE else f"{text[:_WIDE]}..."
 
 
 def _event_before(stop: "Stop") -> int:
     return 0 if stop.event is None else stop.event + 1
-
-
-def _shown(value: Any) -> str:
-    return "undefined" if value is None else str(value)
 
 
 def _point_name(session: "Session", stop: "Stop", id_: int) -> str:
@@ -252,7 +243,7 @@ def tell(session: "Session", stop: "Stop", out: Output, hidden: Collection[int] 
 
 
 @contextlib.contextmanager
-def _watched(session: "Session", out: Output) -> Any:
+def watched(session: "Session", out: Output) -> Any:
     """Runs with a progress line if standard error is a terminal."""
     line = ProgressLine(sys.stderr)
     session.on_progress = line if out.fold else None
@@ -277,7 +268,7 @@ def _continue(session: "Session", command: Command, filename: str | None, out: O
         for id_ in session.last_stop.ids:
             if id_ in session.points:
                 session.points[id_].ignore(int(command.rest) - 1)
-    with _watched(session, out):
+    with watched(session, out):
         stop = session.run()
     tell(session, stop, out)
 
@@ -285,7 +276,7 @@ def _continue(session: "Session", command: Command, filename: str | None, out: O
 def _continue_over(session: "Session", count: int, out: Output) -> None:
     """Continues until the group has stopped at stop points as often, or otherwise."""
     for _ in range(count):
-        with _watched(session, out):
+        with watched(session, out):
             stop = session.run()
         if not stop.ids:
             break
@@ -296,7 +287,7 @@ def _continue_until(session: "Session", expression: str, out: Output) -> None:
     name = f"<until {expression}>"
     register_source(name, expression)
     code = compile_script(expression, name, mode="eval")
-    with _watched(session, out):
+    with watched(session, out):
         stop, until = session.run_until(lambda: eval(code, session.namespace))
     if stop is None:
         out("the expression is already true here")
@@ -343,7 +334,7 @@ def _advance(session: "Session", command: Command, filename: str | None, out: Ou
         raise UsageError("usage: advance LOC")
     point = session.breakpoint(command.rest, nodes=node, temporary=True)
     try:
-        with _watched(session, out):
+        with watched(session, out):
             stop = session.run()
     finally:
         if not point.deleted:
@@ -366,7 +357,7 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
         _goto_mark(session, command, mark, out)
         return
     if command.rest == "end":
-        with _watched(session, out):
+        with watched(session, out):
             stop = session.goto_end()
         tell(session, stop, out)
         return
@@ -394,7 +385,7 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
         raise UsageError(f"usage: {OWNED['goto'].usage.removeprefix('[NODE] ')}" + (nearest(words[0], [*PLACES, *session.bookmarks]) if words else ""))
     if session.backend.event(int(node)) >= event and not session.backend.checkpoints()["kept"]:
         out("going back: the recording is replayed from its start")
-    with _watched(session, out):
+    with watched(session, out):
         stop = session.goto(event, node=node)
     tell(session, stop, out)
     if behind and stop.kind == "reached" and event + 1 < session.backend.event_count(int(node)):
@@ -407,7 +398,7 @@ def _goto_mark(session: "Session", command: Command, mark: str, out: Output) -> 
     if mark == START:
         _restart(session, command, None, out)
         return
-    with _watched(session, out):
+    with watched(session, out):
         stop = session.goto(mark)
     tell(session, stop, out)
 
@@ -418,7 +409,7 @@ def _goto_output(session: "Session", node: "Node", pattern: str, out: Output) ->
     wanted = regular(pattern)
     backend, done = session.backend, session.backend.event(int(node))
     ahead = [(number, event) for number, event in enumerate(backend.outputs(int(node))) if event > done + 1]  # + 1: the node may stand before a write
-    with _watched(session, out):
+    with watched(session, out):
         for number, event in ahead:
             _, text, missing = backend.output(int(node), number)
             found = wanted.search(text)

@@ -77,6 +77,11 @@ OWNED: dict[str, Owned] = {
                      nodes=True),
     "restart": Owned(4, "restart", "Goes back to the start of the recording. Stop points and Python names stay; "
                      "no node is altered any more.", "restart"),
+    "first": Owned(5, "first PYTHON-EXPR", "Goes to the first place from which a condition is true. It halves the span between a place where it is not and a later one where it is, "
+                   "so it is meant for a condition that stays true: a value that is wrong now. What cannot be read yet counts as false.",
+                   "first @3(srv.successor->id) == 7"),
+    "when": Owned(3, "[NODES] when EXPR", "Lists the times at which a value changes, over the whole recording. Each with the values before and after, and the function that wrote. "
+                  "The group stays where it is.", "3 when srv.successor", nodes=True),
     "undo": Owned(3, "undo", "Takes the last command back that moved the group: it stands where it stood before. What was altered since is dropped. The last 30 are kept.", "undo"),
     "redo": Owned(4, "redo", "Makes the move again that `undo` has taken back.", "redo"),
     "bookmark": Owned(3, "bookmark [NAME [MARK]]", "Keeps the place where the group stands, or a mark, under a name for `goto NAME`. `info mark` shows the mark of this place, which "
@@ -125,7 +130,7 @@ OWNED: dict[str, Owned] = {
 
 # The commands that move the group, so that `undo` takes them back.
 MOVES = {"continue", "reverse-continue", "step", "next", "stepi", "nexti", "finish", "until", "advance", "reverse-step", "reverse-next", "reverse-stepi",
-         "reverse-nexti", "reverse-finish", "restart", "goto"}
+         "reverse-nexti", "reverse-finish", "restart", "goto", "first"}
 
 GDB_COMMANDS = ("backtrace", "disassemble", "down", "frame", "list", "print", "ptype", "thread", "up", "whatis", "x")  # offered for misspelt words
 

@@ -75,6 +75,7 @@ class FakeStop:
     ids: tuple = ()
     node: int = 0
     thread: "int | None" = None
+    pc: int = 0
     location: "str | None" = None
     writer: tuple | None = None
     changes: dict = field(default_factory=dict)
@@ -467,6 +468,15 @@ class FakeBackend:
 
     def undo(self, forward=False):
         return None
+
+    def come_back(self):
+        pass
+
+    def total_events(self):
+        return len(self.script) if hasattr(self, "script") else 0
+
+    def at_position(self, position):
+        return 0, position
 
     def position(self):
         return f"0:{self.event(0) + 1}"

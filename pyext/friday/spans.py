@@ -1,0 +1,186 @@
+"""What a span of the recording holds: `first` finds the moment from which a condition is true, `when` lists the changes of a value.
+
+Both look at places other than the one where the group stands, so the user's stop points and functions are set aside for that time.
+"""
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Iterator
+
+from .errors import BadAddress, NodeEnded, NodeNotStarted, NoNode, OptimizedOut, OutOfScope, Unsupported, UsageError
+from .until import Until
+
+if TYPE_CHECKING:
+    from .backend import Stop
+    from .nodes import Node
+    from .sessions import Session
+
+MOST_CHANGES = 10_000
+
+_NOT_YET = (NodeNotStarted, NodeEnded, BadAddress, OutOfScope, OptimizedOut, NoNode)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a value: when and where a write made it, and the values before and after it (None: it had none)."""
+    node: "Node"
+    logical_time: Any
+    event: int | None  # the last event of the node before the write
+    old: Any
+    new: Any
+    place: str  # the function and line that wrote
+
+
+@contextlib.contextmanager
+def _undisturbed(session: "Session") -> Iterator[None]:
+    """Sets the user's stop points and functions aside."""
+    enabled = [point for point in session.points.values() if point.enabled and not point.deleted]
+    kept = session.at_end_functions, session.at_exit_functions, session.on_exit
+    session.at_end_functions, session.at_exit_functions, session.on_exit = [], [], None
+    for point in enabled:
+        point.enable(False)
+    try:
+        yield
+    finally:
+        session.at_end_functions, session.at_exit_functions, session.on_exit = kept
+        for point in enabled:
+            point.enable()
+
+
+@contextlib.contextmanager
+def _checkpoints(session: "Session") -> Iterator[None]:
+    """Lets runs make checkpoints, so that no probe replays from the start."""
+    on = session.backend.checkpoints()["on"]
+    session.set_checkpoints(True)
+    try:
+        yield
+    finally:
+        session.set_checkpoints(on)
+
+
+def _check(session: "Session", what: str) -> None:
+    session._check_stands()
+    if session.altered:
+        raise Unsupported(f"a node is altered, so the group has no past in which `{what}` could look: `restart` or `goto` first")
+    if session.backend.sync() != "clock":
+        raise Unsupported(f"`{what}` needs the order clock, in which all nodes stand at one time: `set sync clock`")
+
+
+class First:
+    """The search for the first place at which a predicate holds. It halves the span between a place where it does not hold and a later
+    one where it does, so it is meant for conditions that stay true."""
+
+    def __init__(self, session: "Session", predicate: Callable[[], Any]) -> None:
+        self.probes = 0
+        self.ids: frozenset[int] = frozenset()  # of the stop points that it has set
+        self._session, self._predicate = session, predicate
+
+    def run(self) -> "Stop | None":
+        """Brings the group to the place and returns the Stop; None if it holds at the start, where the group stands then. Raises
+        UsageError if it holds neither here nor at the end of the recording, or not for long enough; then the group stands there."""
+        session = self._session
+        _check(session, "first")
+        with _undisturbed(session), _checkpoints(session):
+            high = self._true_at()
+            session.restart()
+            if self._holds():
+                return None
+            low = 0
+            while high - low > 1:
+                middle = (low + high) // 2
+                self._go(middle)
+                if self._holds():
+                    high = middle
+                else:
+                    low = middle
+            return self._between(low, high)
+
+    def _true_at(self) -> int:
+        """A number of events of the whole group after which it holds."""
+        session, total = self._session, self._session.backend.total_events()
+        if not self._holds():
+            session.goto_end()
+            if not self._holds():
+                raise UsageError("it is true neither here nor at the end of the recording: `first` is for a condition that stays true; "
+                                 "`continue until` finds one that is true for a moment. The group stands at the end now")
+            return total
+        here = session.backend.events_done()
+        if here < total:
+            self._go(here)
+            if not self._holds():
+                raise UsageError("it was true where the group stood, and is not true any more before the next event: `first` is for a "
+                                 "condition that stays true")
+        return here
+
+    def _between(self, low: int, high: int) -> "Stop":
+        """Goes to the write between two places that makes it true; to the later place if no write of what it reads is seen to."""
+        session = self._session
+        if low > 0:
+            self._go(low)
+        else:
+            session.restart()
+        until = Until(session, self._predicate)
+        stop = until.run(lambda: session._pass_to(session.backend.resume))
+        self.ids = until.ids
+        if stop is not None and until.holds and session.backend.events_done() <= high:
+            return stop
+        return self._go(high)
+
+    def _holds(self) -> bool:
+        self.probes += 1
+        try:
+            return bool(self._predicate())
+        except _NOT_YET:
+            return False
+
+    def _go(self, events: int) -> "Stop":
+        """Goes to where the whole group has completed so many events."""
+        session = self._session
+        if events >= session.backend.total_events():
+            return session.goto_end()
+        node, event = session.backend.at_position(events)
+        stop = session.goto(event, node=node)
+        if stop.kind != "reached":
+            raise UsageError(f"the search was ended on the way, by a stop of the kind {stop.kind}")
+        return stop
+
+
+def when(session: "Session", expression: str, nodes: Any = None) -> list[Change]:
+    """The changes of a C expression over the whole recording, on nodes (by default all), the first MOST_CHANGES. The group stands where
+    it stood then."""
+    _check(session, "when")
+    found: list[Change] = []
+
+    def changed() -> None:
+        hit = session.hit
+        assert hit is not None
+        found.append(Change(hit.node, hit.stop.logical_time, hit.stop.event, *hit.raw, hit.stop.location or ""))
+        if len(found) == MOST_CHANGES:
+            session.stop()
+
+    mark = None if session.backend.checkpoints()["kept"] else session.mark()  # to restart makes other processes then
+    session.backend.note_move()
+    try:
+        with _undisturbed(session):
+            session.restart()
+            point = session.watch(expression, changed, nodes=nodes)
+            try:
+                stop = session._pass_to(session.backend.resume)
+                if stop.kind == "interrupt":
+                    raise KeyboardInterrupt
+            finally:
+                point.delete()
+    finally:
+        if mark is None:
+            session.come_back()
+        else:
+            _go_to(session, mark)
+    return found
+
+
+def _go_to(session: "Session", mark: str) -> None:
+    if mark == "start":
+        session.restart()
+    else:
+        session.goto(mark)
