@@ -467,8 +467,7 @@ class Session {
   DebugStop go_to_mark(const std::string& text) {
     const Position position = value_or_raise(parse_position(text));
     if (!position) raise({ErrorCode::usage, "the start is no place of a node: restart goes there"});
-    auto result = interruptible([&](Debugger& d) { return d.backward().go_to(*position); });
-    return value_or_raise(std::move(result));
+    return stopped(interruptible([&](Debugger& d) { return d.backward().go_to(*position); }));
   }
   void note_move() { debugger().moves().note(); }
   void drop_move() { debugger().moves().drop(); }

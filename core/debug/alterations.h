@@ -35,11 +35,17 @@ class Alterations {
   // Call when all nodes are rebuilt.
   void clear() { since_.clear(); }
 
+  // The nodes that are altered, each with its logical time at its first alteration.
+  using Since = std::map<NodeId, LogicalTime>;
+  const Since& all() const { return since_; }
+  // Call when the group has come back to a place at which these were altered.
+  void restore(const Since& since) { since_ = since; }
+
  private:
   ReplaySession& session_;
   Focus& focus_;
   GdbPool& gdbs_;
-  std::map<NodeId, LogicalTime> since_;
+  Since since_;
 };
 
 }  // namespace friday

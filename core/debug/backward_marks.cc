@@ -120,6 +120,8 @@ Result<DebugStop> Backward::go_to(const Mark& mark) {
 }
 
 Result<Backward::Remembered> Backward::remember() {
+  if (session_.sync() != SyncMode::clock)
+    return fail(ErrorCode::unsupported, "only in the order clock all nodes stand");
   auto kept = session_.checkpoint();
   FRIDAY_TRY(place, here(!kept));
   Remembered remembered;

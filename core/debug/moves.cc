@@ -12,13 +12,13 @@ constexpr size_t kMostTwins = 500;  // processes of all places; the last move is
 
 // Puts the place where the group stands behind the others. False if it cannot be remembered.
 bool Moves::keep(Places& places) {
-  if (alterations_.any()) return false;
   auto here = backward_.remember();
-  if (!here) return false;
-  places.push_back(std::move(*here));
+  // Where no checkpoint can be made, only what was recorded leads to the place.
+  if (!here || (alterations_.any() && here->twins() == 0)) return false;
+  places.push_back({std::move(*here), alterations_.all()});
   auto twins = [&] {
     size_t all = 0;
-    for (const auto& place : places) all += place.twins();
+    for (const auto& place : places) all += place.where.twins();
     return all;
   };
   while (places.size() > kMostMoves || (places.size() > 1 && twins() > kMostTwins)) places.pop_front();
@@ -34,11 +34,17 @@ void Moves::drop() {
   if (std::exchange(noted_, false)) undone_.pop_back();
 }
 
+Result<DebugStop> Moves::go_to(const Place& place) {
+  FRIDAY_TRY(stop, backward_.go_back_to(place.where));
+  alterations_.restore(place.altered);
+  return std::move(stop);
+}
+
 Result<std::optional<DebugStop>> Moves::go_back(Places& from, Places& other) {
   noted_ = false;
   if (from.empty()) return std::optional<DebugStop>{};
   (void)keep(other);
-  FRIDAY_TRY(stop, backward_.go_back_to(from.back()));
+  FRIDAY_TRY(stop, go_to(from.back()));
   from.pop_back();
   return std::optional(std::move(stop));
 }
@@ -47,7 +53,7 @@ Result<void> Moves::come_back() {
   if (!std::exchange(noted_, false) || undone_.empty())
     return fail(ErrorCode::unsupported,
                 "the group cannot come back to where it stood: no checkpoint could be made there");
-  FRIDAY_TRY_VOID(backward_.go_back_to(undone_.back()));
+  FRIDAY_TRY_VOID(go_to(undone_.back()));
   undone_.pop_back();
   return {};
 }

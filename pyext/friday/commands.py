@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 
-from .answers import Output, counted, ranges
+from .answers import Output, counted, named, ranges
 from .errors import Error, NodeNotStarted, NoNode, UsageError
 from .points import StopPoint
 from .signals import handle
@@ -165,20 +165,27 @@ def run_command(session: "Session", command: Command, *, filename: str | None = 
         raise UsageError(f"`{name}` takes no node list: {OWNED[name].usage}")
     command.verb = name
     if name in MOVES and session.console:
-        _run_move(session, lambda: verbs()[name](session, command, filename, out))
+        _run_move(session, lambda: verbs()[name](session, command, filename, out), out)
     else:
         verbs()[name](session, command, filename, out)
 
 
-def _run_move(session: "Session", move: Callable[[], Any]) -> None:
+def _run_move(session: "Session", move: Callable[[], Any], out: Output) -> None:
     """Carries out a command that moves the group. `undo` takes it back, unless it has failed before it moved anything."""
-    moves = session.moves
+    moves, altered = session.moves, session.altered
     session.backend.note_move()
     try:
         move()
     finally:
         if session.moves == moves:
             session.backend.drop_move()
+        tell_dropped(session, altered, out)
+
+
+def tell_dropped(session: "Session", altered: "Iterable[Node]", out: Output) -> None:
+    """Says that nodes which were altered are not altered any more, since the group has gone back."""
+    if dropped := [node for node in altered if node not in session.altered]:
+        out(f"what was altered on {', '.join(named(node) for node in dropped)} is dropped: the group is as it was recorded")
 
 
 def only_answers(command: Command) -> bool:

@@ -6,8 +6,8 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
-from .answers import Output, counted, cut, named, shown, table
-from .commands import Command, Verb
+from .answers import Output, counted, cut, shown, table
+from .commands import Command, Verb, tell_dropped
 from .errors import UsageError
 from .handlers import compile_script, register_source
 from .spans import MOST_CHANGES, First
@@ -150,9 +150,9 @@ def _undo(session: "Session", command: Command, filename: str | None, out: Outpu
     altered = list(session.altered)
     stop = session.undo() if command.verb == "undo" else session.redo()
     if stop is None:
-        raise UsageError("there is no move to take back" if command.verb == "undo" else "no move was taken back that could be made again")
-    if altered:
-        out(f"what was altered on {', '.join(named(node) for node in altered)} is as it was recorded")
+        sync = "" if session.backend.sync() == "clock" else ": only in the order clock moves are kept (`set sync clock`)"
+        raise UsageError(("there is no move to take back" if command.verb == "undo" else "no move was taken back that could be made again") + sync)
+    tell_dropped(session, altered, out)
     tell(session, stop, out)
 
 

@@ -113,8 +113,8 @@ class Past:
         return self._pass_to(lambda timeout: self.backend.run_to(None, 0, timeout))
 
     def undo(self) -> "Stop | None":
-        """Takes the last move of the console back: the group stands where it stood before, and what was altered since is dropped. None if
-        there is no move to take back. Scripts that need a place again keep its mark(). Raises UsageError in a handler, ComponentDied."""
+        """Takes the last move of the console back: the group stands where it stood before, altered as it was then. None if there is no move
+        to take back. Scripts that need a place again keep its mark(). Raises UsageError in a handler, ComponentDied."""
         return self._undo(False)
 
     def redo(self) -> "Stop | None":

@@ -82,7 +82,7 @@ OWNED: dict[str, Owned] = {
                    "first @3(srv.successor->id) == 7"),
     "when": Owned(3, "[NODES] when EXPR", "Lists the times at which a value changes, over the whole recording. Each with the values before and after, and the function that wrote. "
                   "The group stays where it is.", "3 when srv.successor", nodes=True),
-    "undo": Owned(3, "undo", "Takes the last command back that moved the group: it stands where it stood before. What was altered since is dropped. The last 30 are kept.", "undo"),
+    "undo": Owned(3, "undo", "Takes the last command back that moved the group: it stands where it stood before, altered as it was then. The last 30 are kept.", "undo"),
     "redo": Owned(4, "redo", "Makes the move again that `undo` has taken back.", "redo"),
     "bookmark": Owned(3, "bookmark [NAME [MARK]]", "Keeps the place where the group stands, or a mark, under a name for `goto NAME`. `info mark` shows the mark of this place, which "
                       "means the same in every session with this recording, and `info bookmarks` lists those that were kept.", "bookmark wrong_value"),

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from console_support import PROMPT, Terminal
-from debug_support import break_at, friday, opened, recorded_target, ring  # noqa: F401
+from debug_support import BUILD, break_at, friday, opened, record_once, recorded_target, ring  # noqa: F401
 
 pytestmark = pytest.mark.limit(240)
 
@@ -61,6 +61,41 @@ def test_a_mark_is_the_same_place_in_another_session(ring, opened, seed):
         other.goto(mark)
         assert place(other) == marks[mark], f"at {mark}, seed {seed}"
         assert other.mark() == mark
+
+
+@pytest.mark.parametrize("program", ["workers", *[pytest.param(name, marks=pytest.mark.full) for name in (
+    "fork_many", "execs", "threads_spin", "signals_threads", "signals_compute", "shared_turns", "main_exits", "exceptions")]])
+def test_marks_in_threads_signals_and_processes_that_come_and_go(program, tmp_path_factory, opened):
+    """At functions of libraries, which several threads and processes call, and some instructions behind them."""
+    recording = record_once(program, lambda recorder: recorder.record([BUILD / "targets" / program]), tmp_path_factory)
+    chance = random.Random(1)
+    session = opened(recording)
+    session.set_checkpoints(True)
+    for function in ("write", "malloc", "sigaction", "pthread_mutex_lock"):
+        session.breakpoint(f"-pending {function}")
+    marks = {}
+    for _ in range(400):
+        stop = session.run()
+        if stop.kind == "end":
+            break
+        if chance.random() > 0.7:
+            continue
+        for _ in range(chance.randrange(3)):
+            if session.nodes.all[stop.node].state == "alive":
+                session.step(stop.node, "stepi")
+        before = place(session)
+        marks[session.mark()] = before
+        assert place(session) == before
+        if len(marks) == 12:
+            break
+    assert len(marks) > 2, marks
+    other = opened(recording)
+    other.set_checkpoints(True)
+    order = list(marks)
+    chance.shuffle(order)
+    for mark in order:
+        other.goto(mark)
+        assert place(other) == marks[mark], mark
 
 
 locals_ = recorded_target("watch_locals")
@@ -193,6 +228,10 @@ def test_undo_drops_what_was_altered(ring, opened):
     assert session.altered
     session.undo()
     assert not session.altered and place(session) == before and session.node.read("srv.node.id") == value
+    session.redo()
+    assert session.altered and session.node.read("srv.node.id") == 1
+    session.undo()
+    assert not session.altered and session.node.read("srv.node.id") == value
 
 
 def test_the_console_keeps_places_and_takes_moves_back(recorder, ring):
@@ -219,7 +258,13 @@ def test_the_console_keeps_places_and_takes_moves_back(recorder, ring):
         assert terminal.command("frame") == there
         assert mark in terminal.command("info bookmarks")
         terminal.command("@(srv.node.id=1)")
-        assert "altered" in terminal.command("undo")
+        assert "what was altered on" in terminal.command("undo")
+        terminal.command("@(srv.node.id=1)")
+        assert "what was altered on" in terminal.command("goto 1")
+        assert "dropped" not in terminal.command("undo")
+        assert terminal.command("py @(srv.node.id)") == "1\n"
+        assert "what was altered on" in terminal.command("restart")
+        terminal.command("goto one")
         assert terminal.command("frame") == here
         for wrong, says in [("goto two", "usage"), ("bookmark end", "cannot have that name"), ("bookmark a b", "usage"), ("3 goto one", "names its node"),
                             ("undo 2", "usage"), ("goto 9#1:0x10*1", "there is no"), ("goto start", "at the start")]:
@@ -228,3 +273,12 @@ def test_the_console_keeps_places_and_takes_moves_back(recorder, ring):
         terminal.send("\x04")
         assert terminal.finish() == 0
     recorder.none_left()
+
+
+@pytest.mark.parametrize("sync", ["causal", "free"])
+def test_no_undo_in_other_orders(ring, opened, sync):
+    session = opened(ring, sync=sync)
+    break_at(session, "process_data")
+    before = place(session)
+    session.backend.note_move()
+    assert session.undo() is None and place(session) == before
