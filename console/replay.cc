@@ -17,7 +17,7 @@ namespace py = pybind11;
 namespace {
 
 struct ReplayCommandOptions {
-  std::string recording, nodes, sync = "clock";
+  std::string recording, nodes, sync = "clock", at;
   std::vector<std::string> files, symbols;
   bool batch = false, unconfined = false;
 };
@@ -32,6 +32,7 @@ int replay(const ReplayCommandOptions& options) {
         "batch"_a = options.batch, "symbols"_a = options.symbols, "unconfined"_a = options.unconfined);
     if (py::isinstance<py::int_>(console)) return console.cast<int>();
     if (terminal) console.attr("greet")();
+    if (!options.at.empty()) console.attr("feed")("goto " + options.at);
     for (const std::string& file : options.files)
       if (!console.attr("done").cast<bool>()) console.attr("source")(file);
     if (!options.batch || options.files.empty()) Repl(console, terminal).run();
@@ -46,13 +47,15 @@ void add_replay_command(CLI::App& app, int* status) {
   auto* command = app.add_subcommand(
       "replay", "Replay a recording in a console: stop points and gdb on all nodes, with Python handlers");
   add_recording_options(*command, options->recording, options->nodes, options->sync, options->unconfined);
+  command->add_option("--at", options->at,
+                      "Go to this place first: a time in seconds, a mark, or whatever else the command goto takes");
   command->add_option("-x,--command", options->files,
                       "Carry out the commands of this file first; may be given several times");
   add_symbols_option(*command, options->symbols);
   command->add_flag(
       "--batch", options->batch,
       "No prompt: end after the files, or with the input; the first error ends it with exit code 2, 3 or 4");
-  command->footer("Examples:\n  friday replay REC\n  friday replay REC --batch -x checks.friday");
+  command->footer("Examples:\n  friday replay REC\n  friday replay REC --at 5.212\n  friday replay REC --batch -x checks.friday");
   command->callback([options, status] { *status = replay(*options); });
 }
 
