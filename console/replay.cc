@@ -55,7 +55,8 @@ void add_replay_command(CLI::App& app, int* status) {
   command->add_flag(
       "--batch", options->batch,
       "No prompt: end after the files, or with the input; the first error ends it with exit code 2, 3 or 4");
-  command->footer("Examples:\n  friday replay REC\n  friday replay REC --at 5.212\n  friday replay REC --batch -x checks.friday");
+  command->footer(
+      "Examples:\n  friday replay REC\n  friday replay REC --at 5.212\n  friday replay REC --batch -x checks.friday");
   command->callback([options, status] { *status = replay(*options); });
 }
 

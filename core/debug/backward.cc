@@ -254,11 +254,18 @@ Result<std::optional<DebugStop>> Backward::go_to_hit(const Found& hit,
   }
 }
 
+// Call when the group has come back to the place by a checkpoint.
+void Backward::stand_at_place() {
+  const auto kind = place_.how == Place::How::waiting   ? Stop::Kind::event
+                    : place_.how == Place::How::calling ? Stop::Kind::watch
+                                                        : Stop::Kind::step;
+  runner_.stand(place_.mark, place_.thread, kind);
+}
+
 // Brings the group back to where it stood before a search, which has found nothing.
 Result<void> Backward::return_to_place(const GroupCheckpoint* kept) {
-  const bool waiting = place_.how == Place::How::waiting;
   if (kept && return_to(kept)) {  // it is of no use after a return to the start that has rebuilt the group
-    runner_.stand(place_.mark, place_.thread, waiting);
+    stand_at_place();
     return {};
   }
   std::optional<Found> last;

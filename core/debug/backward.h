@@ -136,6 +136,7 @@ class Backward final : public PastRuns {
                                                  const std::shared_ptr<const GroupCheckpoint>& from) const;
   Result<std::optional<DebugStop>> go_to_hit(const Found& hit, const std::shared_ptr<const GroupCheckpoint>& from);
   Result<void> return_to_place(const GroupCheckpoint* kept);
+  void stand_at_place();
   std::optional<Mark> event_of(NodeId node, uint64_t index) const;
   void mark_place(ReplayNode& node);
   void forget_place();

@@ -28,9 +28,8 @@ Result<uint64_t> Backward::count_passages() {
   if (!ending) return std::unexpected(ending.error());
   if (*ending == Ending::interrupted)
     return fail(ErrorCode::interrupted,
-                "counting how often node {} came by {} was interrupted; the group stands where "
-                "it stood",
-                id, Addr{place_.registers.rip});
+                "counting how often node {} came by {} was interrupted; the group stands where it stood", id,
+                Addr{place_.registers.rip});
   return passages_then_;
 }
 
@@ -135,7 +134,7 @@ Result<DebugStop> Backward::go_back_to(const Remembered& remembered) {
   const bool at_start = place_.how == Place::How::start;
   if (!remembered.kept_ && !at_start) FRIDAY_TRY_VOID(return_to_place(nullptr));
   else FRIDAY_TRY_VOID(return_to(remembered.kept_.get()));
-  if (!at_start) runner_.stand(place_.mark, place_.thread, place_.how == Place::How::waiting);
+  if (!at_start) stand_at_place();
   Stop stop{.node = place_.mark.node, .thread = place_.thread};
   if (at_start) stop.message = "this is the start of the recording";
   return with_kind(std::move(stop), Stop::Kind::step);

@@ -206,7 +206,7 @@ Result<DebugStop> Backward::follow_trail() {
     FRIDAY_TRY_VOID(step_once());
   }
   trail_->steps--;
-  runner_.stand(session_.mark(trail_->node), trail_->thread, false);
+  runner_.stand(session_.mark(trail_->node), trail_->thread, Stop::Kind::step);
   trail_->moves = session_.moves();
   DebugStop stop;
   stop.kind = Stop::Kind::step;

@@ -194,9 +194,9 @@ Result<void> Runner::disarm_events() {
   return disarmed;
 }
 
-void Runner::stand(const Mark& mark, ThreadId thread, bool waiting) {
-  note_stop(Stop{.kind = waiting ? Stop::Kind::event : Stop::Kind::step, .node = mark.node, .thread = thread});
-  if (waiting) events_.stand_before(mark);
+void Runner::stand(const Mark& mark, ThreadId thread, Stop::Kind kind) {
+  note_stop(Stop{.kind = kind, .node = mark.node, .thread = thread});
+  if (kind == Stop::Kind::event) events_.stand_before(mark);
 }
 
 namespace {

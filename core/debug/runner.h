@@ -59,9 +59,10 @@ class Runner final : public ClientOwner {
   Result<DebugStop> search(std::optional<Mark> target, const Ends& ends, Hits hits);
   // Makes no node wait before an event. Call before single steps that no run of the user makes.
   Result<void> disarm_events();
-  // Call when the group was brought to a place without a run: the node of `mark` moved last, with this thread; it waits
-  // before its next event, or is in its code.
-  void stand(const Mark& mark, ThreadId thread, bool waiting);
+  // Call when the group was brought to a place without a run: the node of `mark` moved last, with this thread. The kind
+  // is that of a stop there: `event` if it waits before its next event, `watch` in a call that has changed watched
+  // memory, or `step`.
+  void stand(const Mark& mark, ThreadId thread, Stop::Kind kind);
   // The kind of the last stop of the replay.
   Stop::Kind last_kind() const { return last_kind_; }
 

@@ -267,9 +267,7 @@ Result<Stop> ReplaySession::run() {
   for (;;) {
     if (interrupt_.exchange(false) || (deadline && std::chrono::steady_clock::now() >= *deadline)) {
       FRIDAY_TRY_VOID(stop_group());
-      ReplayNode* any = nullptr;
-      for (auto& [id, node] : nodes_)
-        if (node->state() == NodeState::live && !any) any = node.get();
+      ReplayNode* any = at_work();
       Stop stop;
       stop.kind = Stop::Kind::interrupt;
       if (any) stop.node = any->id(), stop.thread = any->current();
@@ -303,6 +301,23 @@ Result<Stop> ReplaySession::run() {
     }
     if (auto stop = handle(tid, status)) return stopped_on_its_way(std::move(*stop));
   }
+}
+
+// The node that an interrupt has found at work: one whose thread is in its own code, or else the one whose event is
+// next. Null if no node is live.
+ReplayNode* ReplaySession::at_work() {
+  ReplayNode* any = nullptr;
+  for (auto& [id, node] : nodes_) {
+    if (node->state() != NodeState::live) continue;
+    if (!any) any = node.get();
+    user_regs_struct r;
+    const ReplayNode::Thread* thread = node->thread_of(node->current());
+    if (thread && TracedProcess::registers(thread->tid, r) && !node->in_shim(r.rip)) return node.get();
+  }
+  const uint64_t done = events_done();
+  if (any && done < schedule_.event_count())
+    if (ReplayNode* next = find(schedule_.at_position(done).node); next->state() == NodeState::live) return next;
+  return any;
 }
 
 // Finishes a stop of run(). A node that hits a breakpoint or a watch in its own code has its turn.

@@ -211,6 +211,7 @@ class ReplaySession {
   RecordedEnd recorded_end(const ReplayNode& node) const;
   Result<void> stop_group();
   Stop stop_of(Stop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread);
+  ReplayNode* at_work();
   Stop stopped_on_its_way(Stop stop);
   Stop finish(Stop stop);
   size_t slot_of(NodeId id) const;

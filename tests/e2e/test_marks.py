@@ -138,6 +138,27 @@ def test_the_start_an_event_and_an_end(ring, opened):
     assert session.backend.states()[node] == "ended"
 
 
+def test_where_an_interrupt_has_found_the_group(recorder, opened):
+    """In the code of the node that was at work, which the mark names; the others wait for it."""
+    program = ["/usr/bin/awk", "BEGIN { for (k = 0; k < 300; k++) { for (i = 0; i < 5000; i++) x += i; print k; fflush() } }"]
+    recording = recorder.group({"group": {}, "node": [{"name": f"w{i}", "command": program, "stdout": f"w{i}.out"} for i in range(3)]}, timeout=60)
+    session, other = opened(recording), opened(recording)
+    for each in (session, other):
+        each.set_checkpoints(True)
+    inside = 0
+    for part in range(1, 7):
+        stop = session.backend.resume(0.05 + 0.001 * part)
+        if stop.kind != "pause":
+            break
+        session.here, session._standing = stop.node, stop
+        before, mark = place(session), session.mark()
+        assert place(session) == before
+        inside += "*" in mark
+        other.goto(mark)
+        assert place(other) == before, mark
+    assert inside > 1
+
+
 def test_a_write_by_a_system_call_is_behind_it(recorder, targets, opened):
     """The mark of a watch that a call has hit is the instruction behind the call, which has the new value."""
     session = opened(recorder.record([targets / "inputs"]))
