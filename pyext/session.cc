@@ -669,6 +669,10 @@ py::object make_stop(const py::object& self, DebugStop stop) {
   return py::cast(PyStop{&session, self, std::move(stop), event});
 }
 
+py::object make_stop(const py::object& self, std::optional<DebugStop> stop) {
+  return stop ? make_stop(self, *std::move(stop)) : py::object(py::none());
+}
+
 // readline calls this hook when it is idle, so that the gdbs continue to connect while a prompt waits for input.
 Session* idle_session = nullptr;
 int pump_idle() {
@@ -766,14 +770,10 @@ void bind_session(py::module_& module) {
           },
           py::arg("node"), py::arg("event"), py::arg("timeout") = py::none())
       .def("step_back",
-           [](const py::object& self, uint32_t node) {
-             auto stop = self.cast<Session&>().step_back(node);
-             return stop ? make_stop(self, *std::move(stop)) : py::object(py::none());
-           })
+           [](const py::object& self, uint32_t node) { return make_stop(self, self.cast<Session&>().step_back(node)); })
       .def("run_back",
            [](const py::object& self, const std::vector<uint32_t>& passed) {
-             auto stop = self.cast<Session&>().run_back(passed);
-             return stop ? make_stop(self, *std::move(stop)) : py::object(py::none());
+             return make_stop(self, self.cast<Session&>().run_back(passed));
            })
       .def("position", &Session::position)
       .def("go_to_mark",
@@ -787,10 +787,7 @@ void bind_session(py::module_& module) {
       .def("at_position", &Session::at_position)
       .def(
           "undo",
-          [](const py::object& self, bool forward) {
-            auto stop = self.cast<Session&>().undo(forward);
-            return stop ? make_stop(self, *std::move(stop)) : py::object(py::none());
-          },
+          [](const py::object& self, bool forward) { return make_stop(self, self.cast<Session&>().undo(forward)); },
           py::arg("forward") = false)
       .def("release_processor", &Session::release_processor)
       .def("interrupt", &Session::interrupt)

@@ -210,12 +210,12 @@ Result<Backward::Ending> Backward::search(std::shared_ptr<const GroupCheckpoint>
   return ending;
 }
 
-// Runs until the node waits before this event, over all stop points. A stop that comes before, but for ends of nodes.
-Result<std::optional<DebugStop>> Backward::run_to_event(const Mark& event) {
+// Runs until the node waits before this event, over all stop points and ends of nodes. The kind is `reached`, or the
+// stop has come before.
+Result<DebugStop> Backward::run_to_event(const Mark& event) {
   for (;;) {
     FRIDAY_TRY(stop, runner_.run_to(event, std::nullopt));
-    if (stop.kind == Stop::Kind::reached) return std::optional<DebugStop>{};
-    if (stop.kind != Stop::Kind::exit) return stop;
+    if (stop.kind != Stop::Kind::exit) return std::move(stop);
   }
 }
 
@@ -238,7 +238,7 @@ Result<std::optional<DebugStop>> Backward::go_to_hit(const Found& hit,
   FRIDAY_TRY_VOID(return_to(nearest(hit, from).get()));
   if (event.value > 0 && session_.mark(id).event.value < event.value) {
     FRIDAY_TRY(stop, run_to_event(Mark{id, {event.value - 1}}));
-    if (stop) return stop;
+    if (stop.kind != Stop::Kind::reached) return std::optional(std::move(stop));
   }
   for (bool is_hit = false;;) {
     FRIDAY_TRY(stop, run_on(event_of(id, event.value + 1), std::nullopt, is_hit));

@@ -131,7 +131,7 @@ class Backward final : public PastRuns {
   Result<Ending> run_to(std::optional<Mark> target, std::optional<Found>& last);
   Result<Ending> run_to_place(std::optional<Found>& last);
   Result<Ending> search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last);
-  Result<std::optional<DebugStop>> run_to_event(const Mark& event);
+  Result<DebugStop> run_to_event(const Mark& event);
   std::shared_ptr<const GroupCheckpoint> nearest(const Found& hit,
                                                  const std::shared_ptr<const GroupCheckpoint>& from) const;
   Result<std::optional<DebugStop>> go_to_hit(const Found& hit, const std::shared_ptr<const GroupCheckpoint>& from);

@@ -108,11 +108,7 @@ Result<DebugStop> Backward::go_to(const Mark& mark) {
   const bool is_near = is_before && (!from || from->events() <= session_.events_done());
   if (!is_near || !check_can_go_back()) FRIDAY_TRY_VOID(return_to(from.get()));
   if (last) {
-    FRIDAY_TRY(stop, runner_.run_to(Mark{id, *last}, std::nullopt));
-    while (stop.kind == Stop::Kind::exit) {
-      FRIDAY_TRY(next, runner_.run_to(Mark{id, *last}, std::nullopt));
-      stop = std::move(next);
-    }
+    FRIDAY_TRY(stop, run_to_event(Mark{id, *last}));
     if (waits || stop.kind != Stop::Kind::reached) return std::move(stop);
   }
   return passage ? run_to_passage(mark) : run_to_end_of(id);

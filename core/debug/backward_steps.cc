@@ -98,8 +98,9 @@ Result<bool> Backward::go_behind(std::optional<uint64_t> event) {
     if (!session_.is_at_start() || !node.has_process() || node.info().forked || place_.thread != node.current())
       return false;
   } else {
-    FRIDAY_TRY(other, run_to_event(Mark{id, {*event}}));
-    if (other) return fail(ErrorCode::interrupted, "going back was interrupted ({})", name_of(other->kind));
+    FRIDAY_TRY(stop, run_to_event(Mark{id, {*event}}));
+    if (stop.kind != Stop::Kind::reached)
+      return fail(ErrorCode::interrupted, "going back was interrupted ({})", name_of(stop.kind));
     FRIDAY_TRY_VOID(runner_.disarm_events());
   }
   return step_once();

@@ -1,16 +1,15 @@
 // A position of a replayed group as a value that means the same in every session, on every machine: where one node
 // stands. The others stand where the order of the recording has them then.
 //
-//   3#1234              node 3 has completed 1,234 events, and waits before the next one; if there is none, it has
-//   ended 3#1234:0x401136*5   node 3 has completed 1,234 events, and then comes by the instruction at this address for
-//   the
-//                       fifth time; it has not executed it yet
+//   3#1234              node 3 has completed 1,234 events, and waits before the next one or has ended
+//
+//   3#1234:0x401136*5   then it comes by the instruction at this address for the fifth time; it has not executed it yet
+//
 //   start               nothing has run yet
 //
 // The code between two events is deterministic, so the second form names one moment exactly.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -184,7 +184,8 @@ def _run_move(session: "Session", move: Callable[[], Any], out: Output) -> None:
 
 def tell_dropped(session: "Session", altered: "Iterable[Node]", out: Output) -> None:
     """Says that nodes which were altered are not altered any more, since the group has gone back."""
-    if dropped := [node for node in altered if node not in session.altered]:
+    now = session.altered
+    if dropped := [node for node in altered if node not in now]:
         out(f"what was altered on {', '.join(named(node) for node in dropped)} is dropped: the group is as it was recorded")
 
 

@@ -281,6 +281,14 @@ def compile_tree(tree: ast.AST, filename: str, mode: str = "exec") -> CodeType:
     return compile(tree, filename, mode, dont_inherit=True)
 
 
+def compile_condition(expression: str, command: str, namespace: dict[str, Any]) -> Callable[[], Any]:
+    """A function that evaluates a Python expression which was typed behind a command. Raises AtError and SyntaxError."""
+    name = f"<{command} {expression}>"
+    register_source(name, expression)
+    code = compile_script(expression, name, mode="eval")
+    return lambda: eval(code, namespace)
+
+
 def compile_script(source: str, filename: str, *, first_line: int = 1, declared: Collection[str] = (),
                    mode: str = "exec") -> CodeType:
     """The code of a script, a `py` statement or (mode "eval") an expression; see script_tree."""

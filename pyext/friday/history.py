@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .answers import Output, counted, cut, shown, table
 from .commands import Command, Verb, tell_dropped
 from .errors import UsageError
-from .handlers import compile_script, register_source
+from .handlers import compile_condition
 from .spans import MOST_CHANGES, First
 from .table import OWNED
 
@@ -114,10 +114,7 @@ def _first(session: "Session", command: Command, filename: str | None, out: Outp
     from .running import tell, watched  # written on top of this module
     if not command.rest:
         raise UsageError(f"usage: {OWNED['first'].usage}")
-    name = f"<first {command.rest}>"
-    register_source(name, command.rest)
-    code = compile_script(command.rest, name, mode="eval")
-    first = First(session, lambda: eval(code, session.namespace))
+    first = First(session, compile_condition(command.rest, "first", session.namespace))
     with watched(session, out):
         stop = first.run()
     if stop is None:

@@ -4,17 +4,17 @@ The part of Session (sessions.py) that moves the group in time other than by run
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 from .errors import UsageError
-from .spans import Change, First, when
+from .spans import START, Change, First, when
+
+_Stop = TypeVar("_Stop")
 
 if TYPE_CHECKING:
     from .backend import Backend, Stop
     from .nodes import Nodes
     from .points import StopPoint
-
-START = "start"  # the mark of the place where nothing has run yet
 
 
 class Past:
@@ -51,16 +51,20 @@ class Past:
             self.backend.release_processor()
             self.moves += 1
 
-    def _goto_mark(self, mark: str) -> "Stop":
-        if mark == START:
-            raise UsageError("`restart` goes to the start")
+    def _search(self, move: "Callable[[], _Stop]") -> "_Stop":
+        """Lets the core move the group, to and fro."""
         self._running = True
         try:
-            stop = self.backend.go_to_mark(mark)
+            return move()
         finally:
             self._running = False
             self.backend.release_processor()
             self._has_gone_back()
+
+    def _goto_mark(self, mark: str) -> "Stop":
+        if mark == START:
+            raise UsageError("`restart` goes to the start")
+        stop = self._search(lambda: self.backend.go_to_mark(mark))
         self.here, self._standing = stop.node, stop
         return stop
 
@@ -92,13 +96,7 @@ class Past:
         Raises Unsupported in another order than "clock" and if a node is altered, UsageError in a handler, ComponentDied."""
         self._check_stands()
         passed = [point.id for point in self.points.values() if point.run is not None or not point.stops]
-        self._running = True
-        try:
-            stop = self.backend.run_back(passed)
-        finally:
-            self._running = False
-            self.backend.release_processor()
-            self._has_gone_back()
+        stop = self._search(lambda: self.backend.run_back(passed))
         self._standing = stop
         if stop is not None and stop.ids:
             self.here, self.last_stop = stop.node, stop

@@ -12,12 +12,12 @@ from .commands import Command, Verb, forward, nearest
 from .containers import Items, Map
 from .differences import differences
 from .errors import Error, NoSymbol, UsageError
-from .handlers import compile_script, register_source
+from .handlers import compile_condition
 from .history import PLACES, goes_to, set_checkpoints
 from .info import regular
-from .past import START
 from .progress import ProgressLine
 from .signals import crash_lines, described
+from .spans import START
 from .table import OWNED
 from .values import Snapshot
 
@@ -284,11 +284,9 @@ def _continue_over(session: "Session", count: int, out: Output) -> None:
 
 
 def _continue_until(session: "Session", expression: str, out: Output) -> None:
-    name = f"<until {expression}>"
-    register_source(name, expression)
-    code = compile_script(expression, name, mode="eval")
+    condition = compile_condition(expression, "until", session.namespace)
     with watched(session, out):
-        stop, until = session.run_until(lambda: eval(code, session.namespace))
+        stop, until = session.run_until(condition)
     if stop is None:
         out("the expression is already true here")
         return

@@ -8,8 +8,8 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterator
 
-from .errors import BadAddress, NodeEnded, NodeNotStarted, NoNode, OptimizedOut, OutOfScope, Unsupported, UsageError
-from .until import Until
+from .errors import Unsupported, UsageError
+from .until import NOT_YET, Until
 
 if TYPE_CHECKING:
     from .backend import Stop
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_CHANGES = 10_000
 
-_NOT_YET = (NodeNotStarted, NodeEnded, BadAddress, OutOfScope, OptimizedOut, NoNode)
+START = "start"  # the mark of the place where nothing has run yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,6 @@ class First:
     one where it does, so it is meant for conditions that stay true."""
 
     def __init__(self, session: "Session", predicate: Callable[[], Any]) -> None:
-        self.probes = 0
         self.ids: frozenset[int] = frozenset()  # of the stop points that it has set
         self._session, self._predicate = session, predicate
 
@@ -128,10 +127,9 @@ class First:
         return self._go(high)
 
     def _holds(self) -> bool:
-        self.probes += 1
         try:
             return bool(self._predicate())
-        except _NOT_YET:
+        except NOT_YET:
             return False
 
     def _go(self, events: int) -> "Stop":
@@ -180,7 +178,7 @@ def when(session: "Session", expression: str, nodes: Any = None) -> list[Change]
 
 
 def _go_to(session: "Session", mark: str) -> None:
-    if mark == "start":
+    if mark == START:
         session.restart()
     else:
         session.goto(mark)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 POLL = 0.01
 
-_NOT_YET = (NodeNotStarted, NodeEnded, BadAddress, OutOfScope, OptimizedOut, NoNode)
+# What may be readable at a later time.
+NOT_YET = (NodeNotStarted, NodeEnded, BadAddress, OutOfScope, OptimizedOut, NoNode)
 
 
 class Until:
@@ -68,7 +69,7 @@ class Until:
         try:
             self.holds = bool(self._evaluate(reads))
             complete = bool(reads)
-        except _NOT_YET:
+        except NOT_YET:
             pass
         if self.holds:
             self._session.stop()
