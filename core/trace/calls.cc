@@ -2,6 +2,7 @@
 
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -115,6 +116,23 @@ constexpr auto kFlagsOfCalls = [] {
 }  // namespace
 
 uint32_t call_flags(unsigned number) { return number < kFlagsOfCalls.size() ? kFlagsOfCalls[number] : 0; }
+
+SentFrom sent_from(unsigned number) {
+  using Shape = SentFrom::Shape;
+  if (!(call_flags(number) & kOut)) return {};
+  const auto* rule = std::ranges::find(kRules, number, &CallRule::number);
+  if (rule == std::end(kRules)) return {};
+  constexpr std::string_view kInputs = "INS(";
+  const size_t at = rule->detail.find(kInputs);
+  if (at == std::string_view::npos) return {};
+  const std::string_view first = rule->detail.substr(at + kInputs.size());  // "BUF(1, 2), ...", "MSG(1))"
+  const auto digit = [&](size_t i) { return i < first.size() ? static_cast<unsigned>(first[i] - '0') : 0; };
+  for (const auto& [name, shape] : {std::pair("BUF(", Shape::buffer), std::pair("IOV(", Shape::vector),
+                                    std::pair("MSG(", Shape::message), std::pair("MMSG(", Shape::messages)})
+    if (const size_t length = std::strlen(name); first.starts_with(name))
+      return {shape, digit(length), shape == Shape::message ? 0 : digit(length + 3)};
+  return {};
+}
 
 bool has_outgoing_effect(unsigned call) { return is_outgoing(call_flags(call)); }
 

@@ -41,6 +41,20 @@ std::string errno_text(int number);
 // number.
 uint32_t call_flags(unsigned number);
 
+// Where a call takes the bytes from that it sends through a channel: the first of its inputs in calls.def.
+struct SentFrom {
+  enum class Shape {
+    none,      // it sends nothing from memory
+    buffer,    // `pointer` is the argument with its address, `count` the one with its size
+    vector,    // `pointer` is an iovec of `count` entries
+    message,   // `pointer` is a struct msghdr
+    messages,  // `pointer` is an array of struct mmsghdr
+  };
+  Shape shape = Shape::none;
+  unsigned pointer = 0, count = 0;  // numbers of arguments, from 0
+};
+SentFrom sent_from(unsigned number);
+
 // True for a call that acts on the world outside its process when it is entered (send, write, close, kill, rename).
 // False for a call that learns something from that world when it returns (receive, wait, read, stat).
 bool has_outgoing_effect(unsigned call);

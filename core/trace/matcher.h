@@ -74,7 +74,7 @@ class Matcher {
   bool may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_node, uint64_t to_time) const;
   int64_t reference_ns(uint32_t node, uint64_t ticks) const;
   void add(uint32_t from, uint64_t from_event, uint32_t to, uint64_t to_event, EdgeKind kind, uint64_t bytes = 0,
-           uint64_t earliest = kNoEvent, bool duplicate = false);
+           uint64_t earliest = kNoEvent, bool duplicate = false, const MessagePlace& place = {});
   void note_cross(uint32_t from, uint64_t from_time, uint32_t to, uint64_t to_time);
 
   const FactSet& facts_;

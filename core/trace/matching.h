@@ -50,6 +50,12 @@ enum class MatchedBy : uint16_t {
 inline constexpr size_t kMatchedByCount = 4;
 const char* name_of(MatchedBy by);
 
+// Where the bytes of a message begin in the transfers of its two events.
+struct MessagePlace {
+  uint32_t sent_in = 0, received_in = 0;  // which transfer of the event, from 0
+  uint64_t sent_at = 0, received_at = 0;  // bytes from the start of that transfer
+};
+
 // Event `from_event` of node `from` happens before event `to_event` of node `to`.
 struct Edge {
   NodeId from, to;
@@ -59,8 +65,9 @@ struct Edge {
   // Otherwise equal to from_event.
   uint64_t earliest;
   EdgeKind kind;
-  uint16_t duplicate;  // 1 if the network delivered the datagram more than once
-  MatchedBy by;        // meaningful for messages only
+  uint16_t duplicate;    // 1 if the network delivered the datagram more than once
+  MatchedBy by;          // meaningful for messages only
+  MessagePlace place{};  // of messages only
 };
 
 struct NodeTraffic {

@@ -92,8 +92,10 @@ void Matcher::take_over(const StreamOrder& order, EdgeKind kind) {
     while (reached < receives.size() && receives[reached].end() <= send.start) ++reached;
     for (size_t n = reached; n < receives.size() && receives[n].start < send.end(); ++n) {
       const uint32_t node = facts_.channel(receives[n].channel).node;
-      const uint64_t overlap = std::min(send.end(), receives[n].end()) - std::max(send.start, receives[n].start);
-      add(source, send.transfer->event, node, receives[n].transfer->event, kind, overlap);
+      const uint64_t begin = std::max(send.start, receives[n].start);
+      const uint64_t overlap = std::min(send.end(), receives[n].end()) - begin;
+      add(source, send.transfer->event, node, receives[n].transfer->event, kind, overlap, kNoEvent, false,
+          {send.transfer->part, receives[n].transfer->part, begin - send.start, begin - receives[n].start});
       note_cross(source, send.transfer->time, node, receives[n].transfer->time);
       if (!matched[n]) ++matched_receives_[node];
       matched[n] = true;
@@ -137,7 +139,8 @@ void Matcher::follow_packets(const StreamEnd& from, const StreamEnd& to) {
       const Transfer& send = *sent[n].transfer;
       if (!may_precede(sent[n].node, send.time, got.node, got.transfer->time)) break;
       if (send.hash != got.transfer->hash && !(got.transfer->flags & kTruncated)) continue;
-      add(sent[n].node, send.event, got.node, got.transfer->event, EdgeKind::datagram, send.length);
+      add(sent[n].node, send.event, got.node, got.transfer->event, EdgeKind::datagram, send.length, kNoEvent, false,
+          {send.part, got.transfer->part, 0, 0});
       if (got.transfer->flags & kPeek) break;
       ++matched_sends_[sent[n].node];
       ++matched_receives_[got.node];
