@@ -172,10 +172,16 @@ Result<Backward::Ending> Backward::run_to_place(std::optional<Found>& last) {
   arrived_ = false;
   similar_ = 0;
   near_ = true;
+  const auto before_call = last;
   if (ReplayNode* node = session_.find(id); node->has_process()) mark_place(*node);
   auto ending = run_to(event_of(id, from + 1), last);
   forget_place();
   if (!ending || *ending == Ending::interrupted || arrived_) return ending;
+  if (similar_ == 0 && place_.how == Place::How::calling) {
+    // The watch that stopped it in the call is gone. Nothing was hit between the entry of the call and that.
+    last = before_call;
+    return ending;
+  }
   // It has passed the place. The memory was not the same, which may lie in what the program does not use; but if the
   // registers were the same only once, that was the place.
   if (similar_ == 1) {

@@ -57,6 +57,17 @@ class Backward final : public PastRuns {
   // Brings the group back to where it stood before the last instruction of this thread. None if the thread has executed
   // none before; the group stands where it stood then. Fails as run() does.
   Result<std::optional<DebugStop>> step(NodeId node, ThreadId thread) override;
+  // The last instructions that the thread has executed before the place where the group stands, the latest last: at
+  // most some hundred. Empty if it has executed none before. The group stands where it stood then, but a thread that
+  // stood in a system call stands before it. Fails as run() does.
+  struct Executed {
+    user_regs_struct before;  // the registers when it began
+    EventIndex event;         // that the node had to complete next then
+  };
+  Result<std::vector<Executed>> last_executed(NodeId node, ThreadId thread);
+  // Brings the group to before the instruction with this index of the last answer. Call before any other run.
+  Result<void> go_to_executed(size_t index);
+
   // As run(), but to the last stop that is wanted; stop points of the user are passed over.
   Result<std::optional<DebugStop>> run_to_wanted(const Wanted& wanted) override;
 
@@ -168,6 +179,7 @@ class Backward final : public PastRuns {
     std::vector<std::pair<uint64_t, std::shared_ptr<const GroupCheckpoint>>> kept;
   };
   Result<std::shared_ptr<const GroupCheckpoint>> keep();
+  bool is_repeating(ReplayNode& node, uint64_t before);
   Result<bool> step_once();
   Result<Walk> walk();
   Result<bool> go_behind(std::optional<uint64_t> event);
@@ -175,6 +187,9 @@ class Backward final : public PastRuns {
   Result<bool> lay_trail();
   Result<void> shorten_trail(Walk walked);
   Result<Pass> pass_heads(const GroupCheckpoint& from, const std::set<uint64_t>& heads, uint64_t most);
+  bool is_on_trail(NodeId node, ThreadId thread) const;
+  Result<bool> trail_to_here(NodeId node, ThreadId thread);
+  void stand_on_trail();
   Result<DebugStop> follow_trail();
 
   ReplaySession& session_;

@@ -5,6 +5,7 @@
 // instructions, their jumps are looked at: breakpoints at the targets, and a run that counts how often the thread comes
 // by them, lead to the last one before the place. From there the same is done again, until few instructions are left.
 #include <algorithm>
+#include <array>
 
 #include "core/debug/backward.h"
 
@@ -36,17 +37,31 @@ std::optional<uint64_t> Backward::event_before(uint64_t index) {
   return behind == thread->events.begin() ? std::nullopt : std::optional(*std::prev(behind));
 }
 
+// Whether the thread stands between two repetitions of a string instruction, whose address is `before`, and not at the
+// place. A place in there has no mark, so one step is the whole instruction.
+bool Backward::is_repeating(ReplayNode& node, uint64_t before) {
+  const auto now = node.program_counter(place_.thread);
+  if (!now || *now != before) return false;
+  std::array<std::byte, max_instruction_length> code{};
+  if (!node.read(Addr{before}, code)) return false;
+  const auto instruction = decode_instruction(Addr{before}, code);
+  constexpr auto kRepeats = ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE;
+  if (!instruction || !(instruction->decoded.attributes & kRepeats)) return false;
+  return place_.registers.rip != before || !has_registers_of_place();
+}
+
 // Lets the thread execute one instruction; of a system call, until it has returned. False if its node has ended with
 // that.
 Result<bool> Backward::step_once() {
   const NodeId id = place_.mark.node;
+  FRIDAY_TRY(before, session_.find(id)->program_counter(place_.thread));
   for (;;) {
     FRIDAY_TRY(stop, session_.step(id, place_.thread));
     const bool mine = stop.node == id && stop.thread == place_.thread;
     ReplayNode& node = *session_.find(id);
     if (node.state() == NodeState::ended) return false;
     switch (stop.kind) {
-      case Stop::Kind::step: return true;
+      case Stop::Kind::step: break;
       case Stop::Kind::watch: (void)stop_points_.judge_watch(stop, Hits::passed_over); break;
       case Stop::Kind::breakpoint: (void)stop_points_.judge_breakpoint(stop, Hits::passed_over); break;
       case Stop::Kind::end: return false;
@@ -55,7 +70,7 @@ Result<bool> Backward::step_once() {
       case Stop::Kind::divergence: return fail(ErrorCode::diverged, "node {} diverged on the way", stop.node);
       default: break;
     }
-    if (mine && !node.call_site(place_.thread)) return true;
+    if (mine && !node.call_site(place_.thread) && !is_repeating(node, before)) return true;
   }
 }
 
@@ -193,6 +208,37 @@ Result<bool> Backward::lay_trail() {
   }
 }
 
+bool Backward::is_on_trail(NodeId node, ThreadId thread) const {
+  return trail_ && trail_->node == node && trail_->thread == thread && trail_->steps > 0 &&
+         trail_->moves == session_.moves();
+}
+
+// Lays a trail to where the thread stands, if there is none. False if it has executed nothing before; the group stands
+// where it stood then, as it does after an error.
+Result<bool> Backward::trail_to_here(NodeId id, ThreadId thread) {
+  if (is_on_trail(id, thread)) {
+    place_.mark.node = id;
+    place_.thread = thread;
+    return true;
+  }
+  trail_.reset();
+  FRIDAY_TRY(place, place_of(id, thread));
+  place_ = place;
+  if (place_.how == Place::How::start) return false;
+  const auto kept = session_.checkpoint();
+  const auto found = lay_trail();
+  if (found && *found) return true;
+  trail_.reset();
+  FRIDAY_TRY_VOID(return_to_place(kept ? kept->get() : nullptr));
+  return found;
+}
+
+// Call when the group stands at the end of the trail.
+void Backward::stand_on_trail() {
+  runner_.stand(session_.mark(trail_->node), trail_->thread, Stop::Kind::step);
+  trail_->moves = session_.moves();
+}
+
 // Goes to the place before the one to which the trail leads, and shortens it.
 Result<DebugStop> Backward::follow_trail() {
   const uint64_t steps = trail_->steps - 1;
@@ -207,8 +253,7 @@ Result<DebugStop> Backward::follow_trail() {
     FRIDAY_TRY_VOID(step_once());
   }
   trail_->steps--;
-  runner_.stand(session_.mark(trail_->node), trail_->thread, Stop::Kind::step);
-  trail_->moves = session_.moves();
+  stand_on_trail();
   DebugStop stop;
   stop.kind = Stop::Kind::step;
   stop.node = trail_->node;
@@ -220,26 +265,39 @@ Result<DebugStop> Backward::follow_trail() {
 
 Result<std::optional<DebugStop>> Backward::step(NodeId id, ThreadId thread) {
   FRIDAY_TRY_VOID(check_can_go_back());
-  const bool on_trail = trail_ && trail_->node == id && trail_->thread == thread && trail_->steps > 0 &&
-                        trail_->moves == session_.moves();
-  if (!on_trail) {
-    trail_.reset();
-    FRIDAY_TRY(place, place_of(id, thread));
-    place_ = place;
-    if (place_.how == Place::How::start) return std::optional<DebugStop>{};
-    const auto kept = session_.checkpoint();
-    const auto found = lay_trail();
-    if (!found || !*found) {
-      trail_.reset();
-      FRIDAY_TRY_VOID(return_to_place(kept ? kept->get() : nullptr));
-      if (!found) return std::unexpected(found.error());
-      return std::optional<DebugStop>{};
-    }
-  } else {
-    place_.mark.node = id;
-    place_.thread = thread;
-  }
+  FRIDAY_TRY(found, trail_to_here(id, thread));
+  if (!found) return std::optional<DebugStop>{};
   return follow_trail();
+}
+
+Result<std::vector<Backward::Executed>> Backward::last_executed(NodeId id, ThreadId thread) {
+  FRIDAY_TRY_VOID(check_can_go_back());
+  std::vector<Executed> executed;
+  ReplayNode* node = session_.find(id);
+  if (node->call_site(thread)) {
+    FRIDAY_TRY(out_of_call, step(id, thread));
+    if (!out_of_call) return executed;
+  }
+  FRIDAY_TRY(found, trail_to_here(id, thread));
+  if (!found) return executed;
+  const uint64_t steps = trail_->steps;
+  FRIDAY_TRY_VOID(return_to(trail_->from.get()));
+  node = session_.find(id);
+  while (executed.size() < steps) {
+    FRIDAY_TRY(before, node->registers(thread));
+    executed.push_back({before, session_.mark(id).event});
+    FRIDAY_TRY_VOID(step_once());
+  }
+  stand_on_trail();
+  return executed;
+}
+
+Result<void> Backward::go_to_executed(size_t index) {
+  FRIDAY_TRY_VOID(return_to(trail_->from.get()));
+  for (size_t i = 0; i < index; i++) FRIDAY_TRY_VOID(step_once());
+  trail_->steps = index;
+  stand_on_trail();
+  return {};
 }
 
 }  // namespace friday

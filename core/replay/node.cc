@@ -728,10 +728,10 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
     for (uint64_t rsp : stacks) m.stack |= rsp >= low && rsp < high;
     const bool ours = is_fridays(low);
     if (auto original = watches_.program_protection(Addr{low})) m.protection = *original;
-    // Join mappings that a watch has split.
+    // Join mappings that a watch has split. Only one of the pieces of a stack has the stack pointer.
     const bool continues = !list.empty() && list.back().high == m.low && list.back().protection == m.protection &&
-                           list.back().shared == m.shared && list.back().path == m.path && list.back().stack == m.stack;
-    if (!ours && continues) list.back().high = m.high;
+                           list.back().shared == m.shared && list.back().path == m.path;
+    if (!ours && continues) list.back().high = m.high, list.back().stack |= m.stack;
     else if (!ours) list.push_back(std::move(m));
   }
   return list;

@@ -36,7 +36,8 @@ bool copy_component(std::span<const std::byte> state, unsigned component, size_t
   return true;
 }
 
-// Vector register `id`; the caller needs its first `bytes` bytes.
+}  // namespace
+
 bool vector_register(std::span<const std::byte> state, unsigned id, size_t bytes, std::span<std::byte, 64> out) {
   if (id >= 16) return copy_component(state, 7, zmm16_offset == 0 ? 0 : zmm16_offset + size_t{id - 16} * 64, out);
   if (!copy_component(state, 1, 160 + size_t{id} * 16, out.first(16))) return false;
@@ -45,6 +46,8 @@ bool vector_register(std::span<const std::byte> state, unsigned id, size_t bytes
   return bytes <= 32 ||
          copy_component(state, 6, zmm_upper_offset == 0 ? 0 : zmm_upper_offset + size_t{id} * 32, out.subspan(32, 32));
 }
+
+namespace {
 
 enum class Form : uint8_t { unknown, whole, aligned, high_half };
 

@@ -13,6 +13,10 @@
 
 namespace friday {
 
+// Vector register `id` (0 to 31) of an XSAVE area in the standard format; the caller needs its first `bytes` bytes (at
+// most 64). False if this processor or the area does not have them.
+bool vector_register(std::span<const std::byte> state, unsigned id, size_t bytes, std::span<std::byte, 64> out);
+
 // The bytes that `instruction` stores at `address`, as a part of `buffer`. None for unknown forms, and where the
 // processor would fault (an aligned store at an unaligned address). `state` has the standard XSAVE format.
 std::optional<std::span<const std::byte>> vector_store_data(const Instruction& instruction, uint64_t address,
