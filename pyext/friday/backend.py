@@ -19,6 +19,7 @@ Rules for all methods:
 """
 from __future__ import annotations
 
+import builtins
 from typing import Any, Hashable, Mapping, Protocol, Sequence
 
 RawValue = tuple["int | str", bytes, "int | None"]
@@ -39,6 +40,31 @@ class NodeInfo(Protocol):
     alias: str  # the name that was given to the wrapper that started this program ("redis-1" of "redis-1/exec-1"); else ""
     parent: int | None  # the node that forked it
     previous: int | None  # the node of the same name before a restart
+
+
+class Bytes(Protocol):
+    """Bytes of memory or of a register; str() is the register, or the address."""
+    where: str  # "memory", "general" or "vector"
+    low: int  # the address; in registers 8 times, or in vectors 64 times, the number of the register, plus the number of the byte
+    size: int
+
+
+class Input(Protocol):
+    bytes: Bytes
+    value: "builtins.bytes"
+
+
+class Hop(Protocol):
+    """One step on the way back of a value (core/origin/origin.h)."""
+    how: str
+    node: int
+    thread: int
+    mark: str
+    pc: int
+    bytes: Bytes
+    value: "builtins.bytes"
+    text: str
+    inputs: Sequence[Input]
 
 
 class Message(Protocol):
@@ -224,6 +250,9 @@ class Backend(Protocol):
     def go_to_mark(self, mark: str) -> Stop:
         """Brings the group to a mark, over all stop points; altered marks are cleared if it goes back. Raises UsageError for what is no
         mark or no place of this recording, Unsupported in another order than "clock", ComponentDied."""
+    def origin(self, node: int, where: str, low: int, size: int, most: int) -> "Sequence[Hop]":
+        """Follows bytes of a node back, at most `most` hops; the group stands elsewhere then. where, low: as in Bytes. Raises AtError if
+        they cannot be read, Unsupported in another order than "clock" and if a node is altered, KeyboardInterrupt, ComponentDied."""
     def note_move(self) -> None:
         """Call before a command of the user moves the group: `undo` comes back to here."""
     def drop_move(self) -> None:

@@ -1,25 +1,28 @@
-"""The commands of the console about the past: `reverse-continue`, `bookmark`, `undo`, `redo`, `first`, `when`,
+"""The commands of the console about the past: `reverse-continue`, `bookmark`, `undo`, `redo`, `first`, `when`, `origin`,
 `info mark|bookmarks|checkpoints`, `set checkpoints`."""
 from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .answers import Output, counted, cut, shown, table
 from .commands import Command, Verb, tell_dropped
 from .errors import UsageError
 from .handlers import compile_condition
+from .origins import MOST_HOPS, bytes_text
 from .spans import MOST_CHANGES, First
 from .table import OWNED
 
 if TYPE_CHECKING:
+    from .origins import Hop, Input
     from .sessions import Session
 
 _SIZE = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
 _MOST_ROWS = 20
+_INPUT = re.compile(r"(\d+)\.(\d+)")
 _MARK = re.compile(r"start|\d+#\d+(:0x[0-9a-f]+\*\d+)?")
-PLACES = ("event", "message", "output", "end")  # words that `goto` knows
+PLACES = ("event", "message", "output", "hop", "end")  # words that `goto` knows
 
 
 def _mib(size: int) -> str:
@@ -153,4 +156,45 @@ def _undo(session: "Session", command: Command, filename: str | None, out: Outpu
     tell(session, stop, out)
 
 
-VERBS: dict[str, Verb] = {"reverse-continue": _reverse_continue, "bookmark": _bookmark, "undo": _undo, "redo": _undo, "first": _first, "when": _when}
+def _lines(hops: "list[Hop]") -> list[str]:
+    rows = [("hop", "node", "in", "value", "")]
+    for number, hop in enumerate(hops, 1):
+        rows.append((str(number), hop.node.name, hop.place or hop.mark, bytes_text(hop.value), hop.text))
+    lines = table(rows)
+    if hops and (inputs := hops[-1].inputs):
+        lines.append("computed from " + ", ".join(f"{each.name} = {bytes_text(each.value)} (`origin {len(hops)}.{number}`)" for number, each in enumerate(inputs, 1)))
+    return lines
+
+
+def _origin(session: "Session", command: Command, filename: str | None, out: Output) -> None:
+    from .running import one_node, watched  # written on top of this module
+    if not command.rest:
+        raise UsageError(f"usage: {OWNED['origin'].usage}")
+    what: Any = command.rest
+    if chosen := _INPUT.fullmatch(command.rest):
+        what = _input(session, int(chosen[1]), int(chosen[2]))
+    with watched(session, out):
+        hops = session.origin(what, node=None if isinstance(what, tuple) else one_node(session, command))
+    session.hops = hops
+    for line in _lines(hops):
+        out(line)
+    if len(hops) == MOST_HOPS:
+        out(f"and further: {MOST_HOPS} hops are shown; `goto hop {MOST_HOPS}` and ask again there")
+
+
+def hop(session: "Session", number: int) -> "Hop":
+    """A hop of the last `origin`, by its number."""
+    if not 1 <= number <= len(session.hops):
+        raise UsageError(f"there is no hop {number}: " + (f"the last `origin` has the hops 1 to {len(session.hops)}" if session.hops else "`origin EXPR` makes them"))
+    return session.hops[number - 1]
+
+
+def _input(session: "Session", number: int, which: int) -> "tuple[Hop, Input]":
+    chosen = hop(session, number)
+    if not 1 <= which <= len(chosen.inputs):
+        raise UsageError(f"hop {number} has " + (f"the inputs 1 to {len(chosen.inputs)}" if chosen.inputs else "no inputs: only what was computed has some"))
+    return chosen, chosen.inputs[which - 1]
+
+
+VERBS: dict[str, Verb] = {"reverse-continue": _reverse_continue, "bookmark": _bookmark, "undo": _undo, "redo": _undo, "first": _first, "when": _when,
+                          "origin": _origin}

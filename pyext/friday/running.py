@@ -13,7 +13,7 @@ from .containers import Items, Map
 from .differences import differences
 from .errors import Error, NoSymbol, UsageError
 from .handlers import compile_condition
-from .history import PLACES, goes_to, set_checkpoints
+from .history import PLACES, goes_to, hop, set_checkpoints
 from .info import regular
 from .progress import ProgressLine
 from .signals import crash_lines, described
@@ -351,6 +351,9 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
         if command.nodes is not None:
             raise UsageError("name the node before `goto` or after the time, not in both places")
         command = Command(words[-1], command.verb, " ".join(words[:-1]), "", command.line, command.block_line)
+    if words[:1] == ["hop"] and len(words) == 2 and words[1].isdigit():
+        _goto_mark(session, command, hop(session, int(words[1])).mark, out)
+        return
     if mark := goes_to(session, command.rest):
         _goto_mark(session, command, mark, out)
         return

@@ -29,6 +29,7 @@ from .handlers import Continue, Handler, compile_script, cont, register_source
 from .language import Decoders, Plans, c_text, hidden_names, make_read
 from .messages import Message, with_nodes
 from .nodes import Node, NodeMap, Nodes
+from .origins import Hop
 from .past import Past
 from .points import Hit, StopPoint
 from .signals import Handling
@@ -86,6 +87,7 @@ class Session(Past):
         self.listed: dict[int, Any] = {}  # where each node stood at the last `list`
         self.scope = "node"  # whom the console's gdb commands mean without a node list: "node", the selected one, or "group", all
         self.bookmarks: dict[str, str] = {}  # the console's: marks by name
+        self.hops: list[Hop] = []  # of the console's last `origin`
         self.aliases: dict[str, str] = {}  # the console's aliases, each with the start of the command that it stands for
         self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() refers to
         self.last_stop: Stop | None = None  # why the group stopped; None before the first run

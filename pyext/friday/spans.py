@@ -59,7 +59,8 @@ def _checkpoints(session: "Session") -> Iterator[None]:
         session.set_checkpoints(on)
 
 
-def _check(session: "Session", what: str) -> None:
+def check(session: "Session", what: str) -> None:
+    """Raises Unsupported if the group has no past in which `what`, a command, could look."""
     session._check_stands()
     if session.altered:
         raise Unsupported(f"a node is altered, so the group has no past in which `{what}` could look: `restart` or `goto` first")
@@ -79,7 +80,7 @@ class First:
         """Brings the group to the place and returns the Stop; None if it holds at the start, where the group stands then. Raises
         UsageError if it holds neither here nor at the end of the recording, or not for long enough; then the group stands there."""
         session = self._session
-        _check(session, "first")
+        check(session, "first")
         with _undisturbed(session), _checkpoints(session):
             high = self._true_at()
             session.restart()
@@ -147,7 +148,7 @@ class First:
 def when(session: "Session", expression: str, nodes: Any = None) -> list[Change]:
     """The changes of a C expression over the whole recording, on nodes (by default all), the first MOST_CHANGES. The group stands where
     it stood then."""
-    _check(session, "when")
+    check(session, "when")
     found: list[Change] = []
 
     def changed() -> None:
@@ -157,27 +158,34 @@ def when(session: "Session", expression: str, nodes: Any = None) -> list[Change]
         if len(found) == MOST_CHANGES:
             session.stop()
 
+    with remembered(session), _undisturbed(session):
+        session.restart()
+        point = session.watch(expression, changed, nodes=nodes)
+        try:
+            stop = session._pass_to(session.backend.resume)
+            if stop.kind == "interrupt":
+                raise KeyboardInterrupt
+        finally:
+            point.delete()
+    return found
+
+
+@contextlib.contextmanager
+def remembered(session: "Session") -> Iterator[None]:
+    """Brings the group back, at the end, to where it stands."""
     mark = None if session.backend.checkpoints()["kept"] else session.mark()  # to restart makes other processes then
     session.backend.note_move()
     try:
-        with _undisturbed(session):
-            session.restart()
-            point = session.watch(expression, changed, nodes=nodes)
-            try:
-                stop = session._pass_to(session.backend.resume)
-                if stop.kind == "interrupt":
-                    raise KeyboardInterrupt
-            finally:
-                point.delete()
+        yield
     finally:
         if mark is None:
             session.come_back()
         else:
-            _go_to(session, mark)
-    return found
+            go_to(session, mark)
 
 
-def _go_to(session: "Session", mark: str) -> None:
+def go_to(session: "Session", mark: str) -> None:
+    """Brings the group to a mark, also to that of the start."""
     if mark == START:
         session.restart()
     else:

@@ -469,6 +469,9 @@ class FakeBackend:
     def undo(self, forward=False):
         return None
 
+    def origin(self, node, where, low, size, most):
+        return []
+
     def come_back(self):
         pass
 

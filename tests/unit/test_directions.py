@@ -20,8 +20,9 @@ ROOMS = {
     "core/replay": ("core/base", "core/trace", "core/stop"),
     "core/history": ("core/base", "core/trace", "core/replay"),
     "core/debug": ("core/base", "core/trace", "core/stop", "core/rsp", "core/mi", "core/replay", "core/history"),
+    "core/origin": ("core/base", "core/trace", "core/stop", "core/replay", "core/history", "core/debug"),
     "console": ("core/base", "core/trace", "core/record", "core/stop", "core/rsp", "core/mi", "core/replay", "core/history", "core/debug"),
-    "pyext": ("core/base", "core/trace", "core/stop", "core/mi", "core/replay", "core/history", "core/debug"),
+    "pyext": ("core/base", "core/trace", "core/stop", "core/mi", "core/replay", "core/history", "core/debug", "core/origin"),
 }
 # What the shim shares with those who write and read its traces: formats and the table of calls.
 SHIM_HEADERS = {"shim_abi.h", "trace_format.h", "calls.def", "call_flags.h", "call_numbers.h", "loader.h", "thread_name.h"}

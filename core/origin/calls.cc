@@ -1,0 +1,191 @@
+// The system calls on the way of a value: which message has brought it, and where its sender had it.
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "core/origin/origin.h"
+#include "core/trace/calls.h"
+#include "core/trace/channels.h"
+#include "core/trace/event_text.h"
+#include "core/trace/payload.h"
+
+namespace friday {
+namespace {
+
+using How = Hop::How;
+
+// A piece of memory that a call has written, and which bytes of which transfer it is, if of any.
+struct WrittenPart {
+  Bytes bytes;  // those of the wanted ones that it is
+  const format::TransferPart* transfer = nullptr;
+  uint32_t number = 0;  // of the transfer
+  uint64_t offset = 0;  // in the transfer's bytes
+};
+
+// The largest piece of the wanted bytes that the event's call has written; none if the event does not say.
+std::optional<WrittenPart> written_at(const EventView& event, const Bytes& wanted) {
+  std::vector<std::pair<const format::TransferPart*, uint64_t>> transfers;  // with the bytes of each in the event
+  for (PartView part : event.parts())
+    if (const auto* transfer = part.transfer())
+      transfers.emplace_back(transfer, trace_payloads().bytes_in_event(*transfer));
+  size_t number = 0;
+  uint64_t used = 0;  // of this transfer
+  std::optional<WrittenPart> largest;
+  for (PartView part : event.parts()) {
+    if (part.kind() != format::kMemory) continue;
+    while (number < transfers.size() && used == transfers[number].second) number++, used = 0;
+    const Bytes bytes{Bytes::In::memory, part.address(), part.bytes().size()};
+    if (bytes.overlaps(wanted) && (!largest || bytes.common(wanted).size > largest->bytes.size)) {
+      largest = WrittenPart{.bytes = bytes.common(wanted)};
+      if (number < transfers.size()) {
+        largest->transfer = transfers[number].first;
+        largest->number = static_cast<uint32_t>(number);
+        largest->offset = used + largest->bytes.low - bytes.low;
+      }
+    }
+    if (number < transfers.size()) used += std::min(bytes.size, transfers[number].second - used);
+  }
+  return largest;
+}
+
+// struct iovec, and the members of struct msghdr that name its buffers (socket.h).
+struct Vector {
+  uint64_t base, length;
+};
+struct MessageHeader {
+  uint64_t name, name_length, vectors, count, control, control_length, flags;
+};
+static_assert(sizeof(MessageHeader) == 56);
+constexpr uint64_t kMessageStride = 64;  // of struct mmsghdr
+constexpr uint64_t kMostVectors = 1024;  // UIO_MAXIOV
+
+template <typename T>
+Result<T> read_object(ReplayNode& node, uint64_t address) {
+  T object{};
+  FRIDAY_TRY_VOID(node.read(Addr{address}, std::as_writable_bytes(std::span(&object, 1))));
+  return object;
+}
+
+// The address of byte `offset` of the buffers.
+Result<std::optional<uint64_t>> in_vectors(ReplayNode& node, uint64_t vectors, uint64_t count, uint64_t offset) {
+  for (uint64_t i = 0; i < std::min(count, kMostVectors); i++) {
+    FRIDAY_TRY(vector, read_object<Vector>(node, vectors + i * sizeof(Vector)));
+    if (offset < vector.length) return std::optional(vector.base + offset);
+    offset -= vector.length;
+  }
+  return std::optional<uint64_t>{};
+}
+
+// Where a send, before which the node waits, takes byte `offset` of its transfer `number` from.
+Result<std::optional<uint64_t>> sent_address(ReplayNode& node, const EventView& event, uint32_t number,
+                                             uint64_t offset) {
+  const SentFrom from = sent_from(event->call);
+  const uint64_t pointer = event.argument(from.pointer), count = event.argument(from.count);
+  switch (from.shape) {
+    case SentFrom::Shape::none: break;
+    case SentFrom::Shape::buffer: return offset < count ? std::optional(pointer + offset) : std::nullopt;
+    case SentFrom::Shape::vector: return in_vectors(node, pointer, count, offset);
+    case SentFrom::Shape::message:
+    case SentFrom::Shape::messages: {
+      const uint64_t at = from.shape == SentFrom::Shape::messages ? pointer + number * kMessageStride : pointer;
+      FRIDAY_TRY(header, read_object<MessageHeader>(node, at));
+      return in_vectors(node, header.vectors, header.count, offset);
+    }
+  }
+  return std::optional<uint64_t>{};
+}
+
+}  // namespace
+
+Result<const TraceIndex*> Origin::index_of(NodeId id) {
+  if (const auto known = indexes_.find(id); known != indexes_.end()) return &known->second;
+  ReplaySession& session = debugger_.session();
+  FRIDAY_TRY(index, TraceIndex::load_or_build(session.recording(), session.find(id)->reader()));
+  return &indexes_.emplace(id, std::move(index)).first->second;
+}
+
+// The group stands in a call of the node that has written the bytes.
+Result<bool> Origin::from_call(NodeId id, ThreadId thread) {
+  const bool is_other = id != node_;
+  node_ = id;
+  thread_ = thread;
+  const EventIndex at = debugger_.session().mark(id).event;
+  FRIDAY_TRY(index, index_of(id));
+  FRIDAY_TRY(event, index->event(node().reader(), at.value));
+  const std::string what = what_text(event);
+  if (is_other || !event.has_call())
+    return end(How::lost, Addr{}, fmt::format("not followed further: written at {}", what.empty() ? "an event" : what));
+  const auto written = written_at(event, wanted_);
+  if (written && leave_out(written->bytes)) return true;
+  const std::string part = written ? part_of(written->bytes) : "";
+  if (written) narrow({.part = written->bytes, .from = written->bytes});
+  if (written && written->transfer && written->transfer->direction == format::kIn)
+    return from_transfer(event, *written->transfer, written->number, written->offset, part);
+  if (written || (event.is_clock() && event.clock_address() <= wanted_.low && wanted_.low < event.clock_address() + 16))
+    return end(How::outside, Addr{node().call_site(thread)},
+               fmt::format("{}written by {}{}", part, what, result_text(event)));
+  return end(How::lost, Addr{node().call_site(thread)},
+             fmt::format("not followed further: written in {}{}", what, result_text(event)));
+}
+
+// The bytes are those at `offset` of a transfer that the event has received.
+Result<bool> Origin::from_transfer(const EventView& event, const format::TransferPart& transfer, uint32_t number,
+                                   uint64_t offset, const std::string& part) {
+  ReplaySession& session = debugger_.session();
+  const Addr pc{node().call_site(thread_)};
+  const std::string where =
+      fmt::format("{}received by {}, byte {} of {}", part, call_text(event->call), offset, transfer.length);
+  for (const Edge& edge : session.schedule().edges()) {
+    const MessagePlace& place = edge.place;
+    if (edge.to != node_ || edge.to_event != event->index || !is_message(edge.kind) || place.received_in != number ||
+        offset < place.received_at || offset >= place.received_at + edge.bytes)
+      continue;
+    const NodeInfo* sender = session.recording().find(edge.from);
+    FRIDAY_TRY_VOID(add(How::received, pc, fmt::format("{}, from node {} ({})", where, edge.from, sender->name)));
+    return from_send(edge, offset - place.received_at);
+  }
+  FRIDAY_TRY(index, index_of(node_));
+  FRIDAY_TRY(channels, ChannelTable::read(node().reader(), *index));
+  const uint64_t record = index->offset(event->index);
+  const ChannelDescription* channel = channels.find(transfer.channel, record);
+  std::string peer;
+  for (PartView part : event.parts())
+    if (part.transfer() == &transfer) peer = channels.peer_text(part, record);
+  return end(How::outside, pc,
+             fmt::format("{}, from a {}{}", where, channel ? channel_kind_name(channel->kind) : "channel",
+                         peer.empty() ? "" : " to " + peer));
+}
+
+// Goes to the send, and follows the same bytes in its buffers.
+Result<bool> Origin::from_send(const Edge& edge, uint64_t offset) {
+  const auto lost = [&](const std::string& why) {
+    hops_.back().text += "; not followed further: " + why;
+    return false;
+  };
+  if (!debugger_.session().find(edge.from)) return lost("that node is not replayed");
+  const uint64_t whole = edge.bytes - std::min(edge.bytes, offset);
+  if (whole < wanted_.size) {  // the rest of the value has come with another message
+    wanted_.size = whole;
+    value_.resize(whole);
+    hops_.back().text += fmt::format("; its first {} bytes are followed", whole);
+  }
+  FRIDAY_TRY(stop, backward_.go_to({edge.from, {edge.from_event}}));
+  if (stop.kind != Stop::Kind::reached)
+    return fail(ErrorCode::interrupted, "the way back was interrupted ({})", name_of(stop.kind));
+  node_ = edge.from;
+  thread_ = stop.thread;
+  FRIDAY_TRY(index, index_of(node_));
+  FRIDAY_TRY(event, index->event(node().reader(), edge.from_event));
+  FRIDAY_TRY(address, sent_address(node(), event, edge.place.sent_in, edge.place.sent_at + offset));
+  if (!address) return lost("its send takes the bytes from no memory of the program");
+  wanted_ = {Bytes::In::memory, *address, wanted_.size};
+  FRIDAY_TRY(holds, check_source());
+  if (!holds) return false;
+  const Addr pc{node().call_site(thread_)};
+  FRIDAY_TRY_VOID(
+      add(How::sent, pc,
+          fmt::format("sent by {}, byte {} of what it sends", call_text(event->call), edge.place.sent_at + offset)));
+  return true;
+}
+
+}  // namespace friday

@@ -1,0 +1,112 @@
+// Where a value comes from, backward through the whole group: which instruction has written it, from where that copied
+// it, which message brought it, where its sender had it, and so on, until an instruction has computed it, it is a
+// constant, it comes from outside of the group, or it cannot be followed.
+//
+// A value is followed by its bytes. In memory, their last write is found by running the group back (Backward) with a
+// watch of them. In a register, the last instructions of the thread are executed one by one, and read (flow.h). A
+// system call that has written the bytes is looked up in the trace: matching says which send they come from, and at
+// that send the group shows in which buffer they were.
+//
+// Copies are followed, computation is not: what has computed a value has inputs, of which each can be followed in turn.
+// What is not certain is not followed: at each copy the bytes at the source are compared with those that were followed.
+//
+// Moves the group. Belongs to its caller; use on the session's thread only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/debug/debugger.h"
+#include "core/origin/flow.h"
+#include "core/trace/index.h"
+
+namespace friday {
+
+// One step on the way back.
+struct Hop {
+  enum class How {
+    copied,    // an instruction has copied the value to `bytes`
+    computed,  // an instruction has computed it, from `inputs`
+    constant,  // an instruction has it as a constant
+    received,  // a system call has written it to `bytes`, from a message of another node
+    sent,      // a system call has sent it from `bytes`
+    forked,    // the process had it in `bytes` when it forked the node of the hop before
+    outside,   // it comes from outside of the group: a file, a peer or a clock, as `text` says
+    begin,     // it was in `bytes` when the recording of the node began
+    lost,      // it is not followed further, for the reason in `text`
+  };
+  // What an instruction has computed with, before it.
+  struct Input {
+    Bytes bytes;
+    std::vector<std::byte> value;
+  };
+  How how = How::lost;
+  NodeId node{};
+  ThreadId thread{};
+  // Before the instruction; of a system call, in it; at the start of the recording, none.
+  Position mark{};
+  Addr pc{};  // of the instruction; 0 if no code did it
+  Bytes bytes{};
+  std::vector<std::byte> value;
+  std::string text;  // a sentence that says what happened
+  std::vector<Input> inputs{};
+};
+
+// "copied", "computed", ... as in Python.
+const char* name_of(Hop::How how);
+
+class Origin {
+ public:
+  explicit Origin(Debugger& debugger);
+
+  // Follows bytes of a node, of its memory or of registers of its current thread, from where the group stands. Returns
+  // at most `most` hops, the first one being the last write of the bytes. The last hop is one that ends a way, unless
+  // there are `most`. The group stands somewhere else then, also after an error. Fails with bad_address if the bytes
+  // cannot be read, with unsupported in another order than `clock` and if the group is altered, and with interrupted.
+  Result<std::vector<Hop>> follow(NodeId node, const Bytes& bytes, size_t most);
+
+ private:
+  // Each of these goes one hop on, and returns whether the way goes on behind it. origin.cc
+  Result<bool> go_on();
+  Result<bool> from_memory();
+  Result<bool> from_register();
+  Result<bool> from_store(NodeId node, ThreadId thread);
+  Result<bool> from_start();
+  // calls.cc
+  Result<bool> from_call(NodeId node, ThreadId thread);
+  Result<bool> from_transfer(const EventView& event, const format::TransferPart& transfer, uint32_t number,
+                             uint64_t offset, const std::string& part);
+  Result<bool> from_send(const Edge& edge, uint64_t offset);
+
+  Result<std::optional<DebugStop>> run_to_write();
+  Result<bool> take(const std::vector<Piece>& pieces, const Instruction& instruction, const user_regs_struct& before);
+  Result<std::optional<Instruction>> instruction_at(uint64_t pc);
+  Result<std::vector<std::byte>> read(const Bytes& bytes);
+  Result<bool> check_source();
+  void narrow(const Piece& piece);
+  std::string part_of(const Bytes& part) const;
+  bool leave_out(const Bytes& written);
+  std::string name_of_file(const std::string& path) const;
+  Result<Hop*> add(Hop::How how, Addr pc, std::string text);
+  Result<bool> end(Hop::How how, Addr pc, std::string text);
+  ReplayNode& node() { return *debugger_.session().find(node_); }
+  Result<const TraceIndex*> index_of(NodeId node);
+
+  Debugger& debugger_;
+  Backward& backward_;
+  NodeId node_{};
+  ThreadId thread_{};             // of which `wanted_` is a register
+  Bytes wanted_;                  // the bytes that are followed now, before the group's place
+  std::vector<std::byte> value_;  // theirs
+  std::vector<Hop> hops_;
+  std::string part_;           // which part of the last hop's bytes is followed, for the next hop's text
+  int left_out_ = 0;           // how often bytes were left out since the last hop
+  uint64_t instructions_ = 0;  // that were looked at
+  std::map<NodeId, TraceIndex> indexes_;
+};
+
+}  // namespace friday

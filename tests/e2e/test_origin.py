@@ -1,0 +1,154 @@
+"""`origin`: values whose way is known are followed back to where they were planted, through nodes, copies, messages and parts of messages."""
+import pytest
+from console_support import PROMPT, Terminal
+from debug_support import BUILD, break_at, friday, opened, recorded_target, ring  # noqa: F401
+
+pytestmark = pytest.mark.limit(240)
+
+planted_o0 = recorded_target("planted_o0")
+planted_o2 = recorded_target("planted_o2")
+
+SINK, SOURCE, RELAY = 0, 1, 2
+BY_MESSAGES = ["received", "sent", "received", "sent"]  # how the value has come from the source through the relay
+
+
+@pytest.fixture(params=["planted_o0", "planted_o2"])
+def planted(request, opened):
+    session = opened(request.getfixturevalue(request.param))
+    session.set_checkpoints(True)
+    break_at(session, "arrived")
+    return session
+
+
+def place(session):
+    return [(int(node), session.backend.event(int(node)), session.backend.state_hash(int(node))) for node in session.all_nodes]
+
+
+def messages(hops):
+    return [hop.how for hop in hops if hop.how in ("received", "sent")]
+
+
+@pytest.mark.parametrize("expression,function", [
+    ("by_copies", "plant_value"), ("by_struct", "plant_value"), ("by_network_order", "plant_network_order"), ("by_half", "plant_port"),
+    ("record.inner.value", "plant_value"), ("record.text[5]", "plant_text"), ("record.text", "plant_text"), ("*by_string._M_dataplus._M_p@30", "plant_text")])
+def test_a_value_that_came_in_messages_is_followed_to_where_it_was_computed(planted, expression, function):
+    before = place(planted)
+    hops = planted.origin(expression, node=SINK)
+    assert place(planted) == before
+    last = hops[-1]
+    assert last.how == "computed" and int(last.node) == SOURCE and function in last.place, hops
+    assert last.inputs and messages(hops) == BY_MESSAGES
+    nodes = [int(hop.node) for hop in hops]
+    assert nodes == sorted(nodes, key=[SINK, RELAY, SOURCE].index) and set(nodes) == {SINK, SOURCE, RELAY}
+
+
+def test_the_value_stays_the_same_on_its_way(planted):
+    planted_value = planted.nodes[SINK].read("by_half").to_bytes(8, "little")
+    assert all(planted_value.startswith(hop.value) for hop in planted.origin("by_half", node=SINK))
+    order = planted.nodes[SINK].read("by_network_order").to_bytes(4, "little")
+    hops = planted.origin("by_network_order", node=SINK)
+    assert hops[0].value == order and hops[-1].value in order  # the last one holds a part of it, in the order of the sink
+    assert any(hop.value in order[::-1] and hop.value not in order for hop in hops), "it was sent in the order of the network"
+
+
+def test_a_hop_is_a_place_where_the_value_is(planted):
+    """Before the writing instruction the old value is there, behind it the new one."""
+    expression = "by_struct"
+    hop = planted.origin(expression, node=SINK)[0]
+    planted.goto(hop.mark)
+    assert planted.mark() == hop.mark
+    assert planted.nodes[SINK].read(expression) == 0
+    planted.step(SINK, "stepi")
+    assert planted.nodes[SINK].read(expression).to_bytes(8, "little") == hop.value
+
+
+def test_a_value_from_before_the_fork_is_followed_into_the_parent(planted):
+    hops = planted.origin("by_inheritance", node=SINK)
+    assert [hop.how for hop in hops if hop.how not in ("copied",)] == ["received", "sent", "forked", "computed"]
+    assert [int(hop.node) for hop in hops if hop.how in ("sent", "forked")] == [SOURCE, SINK]
+    assert "plant_inherited" in hops[-1].place
+
+
+def test_a_value_in_shared_memory_is_followed_to_the_node_that_wrote_it(planted):
+    hops = planted.origin("by_sharing", node=SINK)
+    assert int(hops[0].node) == SINK and int(hops[-1].node) == SOURCE
+    assert "plant_shared" in hops[-1].place and messages(hops) == []
+
+
+def test_what_has_no_way_back_says_why(planted):
+    constant, = planted.origin("constant_value", node=SINK)
+    assert constant.how == "constant" and "1267" in constant.text
+    outside, = planted.origin("by_file", node=SINK)
+    assert outside.how == "outside" and "pread64" in outside.text and "file" in outside.text
+    begin = planted.origin("*(char*)environ[0]", node=SINK)[-1]
+    assert begin.how == "begin" and "environment" in begin.text
+
+
+def test_what_was_computed_with_is_followed_in_turn(planted):
+    hops = planted.origin("by_text", node=SINK)
+    last = hops[-1]
+    assert last.how == "computed" and "strto" in last.place
+    total = sum(int.from_bytes(each.value, "little") for each in last.inputs)
+    assert total == planted.nodes[SINK].read("by_text")
+    before = place(planted)
+    for each in last.inputs:
+        further = planted.origin((last, each))
+        assert further and further[0].how in ("copied", "computed") and place(planted) == before
+
+
+def test_a_register_and_what_is_no_place(planted):
+    assert planted.origin("$rbp", node=SINK)
+    for wrong in ("9", "by_copies + 1", "$rip"):
+        with pytest.raises(friday.UsageError, match="no place in memory"):
+            planted.origin(wrong, node=SINK)
+    with pytest.raises(friday.errors.BadAddress):
+        planted.origin("*(long*)8", node=SINK)
+    with pytest.raises(friday.errors.NoSymbol):
+        planted.origin("no_such_name", node=SINK)
+
+
+def test_an_altered_group_has_no_past(planted):
+    planted.backend.write(SINK, "by_copies", "3")
+    with pytest.raises(friday.errors.Unsupported, match="altered"):
+        planted.origin("by_copies", node=SINK)
+
+
+def test_only_in_the_order_clock(planted_o0, opened):
+    session = opened(planted_o0, sync="causal")
+    session.breakpoint("arrived")
+    session.run()
+    with pytest.raises(friday.errors.Unsupported, match="order clock"):
+        session.origin("by_copies", node=SINK)
+
+
+def test_through_the_ring(ring, opened):
+    """The id of a node's successor was read from the command line of the successor, whatever nodes have told it to others."""
+    session = opened(ring)
+    session.set_checkpoints(True)
+    break_at(session, "process_data")
+    ids = {session.nodes[node].read("srv.node.id"): int(node) for node in range(3)}
+    followed = 0
+    for node in ids.values():
+        wanted = session.nodes[node].read("srv.successor->id")
+        if wanted not in ids:
+            continue
+        followed += 1
+        hops = session.origin("srv.successor->id", node=node)
+        assert int(hops[-1].node) == ids[wanted] and "strto" in hops[-1].place, hops
+        assert messages(hops)[-1] == "sent" and all(int.from_bytes(hop.value, "little") == wanted for hop in hops)
+    assert followed
+
+
+def test_in_the_console(recorder, planted_o2):
+    with Terminal(recorder, [BUILD / "bin/friday", "replay", planted_o2.path]) as terminal:
+        terminal.expect(PROMPT)
+        terminal.command("break arrived")
+        terminal.command("continue")
+        shown = terminal.command("0 origin by_sharing")
+        assert "plant_shared" in shown and "computed by" in shown and "origin 3.1" in shown, shown
+        assert "plant_shared" in terminal.command("goto hop 3")
+        assert "no hop 9" in terminal.command("goto hop 9")
+        assert "arrived" in terminal.command("undo")
+        assert "has no inputs" in terminal.command("origin 1.1")
+        assert "hop" in terminal.command("origin 3.2")
+        assert "usage" in terminal.command("origin")
