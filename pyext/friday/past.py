@@ -139,13 +139,13 @@ class Past:
         order than "clock" and if a node is altered."""
         return when(self, expression, nodes)  # type: ignore[arg-type]
 
-    def origin(self, what: "str | tuple[Hop, Input]", *, node: Any = None, most: int = MOST_HOPS) -> list[Hop]:
+    def origin(self, what: "str | tuple[Hop, Input]", *, node: Any = None, most: int | None = None) -> list[Hop]:
         """Where a value comes from: the writes, messages and sends that have brought it to where it is, the latest first, until an
         instruction has computed it, it is a constant, it comes from outside of the group, or it cannot be followed further; at most
-        `most`. what: a C expression that denotes memory or a register (`$rax`) on `node`, or a hop that has computed with one of its
+        `most` (by default 100). what: a C expression that denotes memory or a register (`$rax`) on `node`, or a hop that has computed with one of its
         inputs. The group stands where it stood then. Raises as `read` does, Unsupported in another order than "clock" and if a node is
         altered, UsageError in a handler, ComponentDied."""
-        return origin(self, what, node, most)  # type: ignore[arg-type]
+        return origin(self, what, node, most or MOST_HOPS)  # type: ignore[arg-type]
 
     def _undo(self, forward: bool) -> "Stop | None":
         self._check_stands()

@@ -758,7 +758,7 @@ def test_the_page_of_commands_has_the_table():
     ("@(srv.su", ["@(srv.successor", "@(srv.sum"]), ("py y = @1(srv.su", ["@1(srv.successor", "@1(srv.sum"]),
     ('py @"re', ['@"red-1"', '@"red-2"']), ("py @total_", ["@total_hits"]), ("py session.every_n", ["session.every_node"]), ("help adv", ["advance"]),
     ("continue ", ["until"]), ("catch sys", ["syscall"]), ("tcatch signal SIGUS", ["SIGUSR1", "SIGUSR2"]), ("handle SIGUSR1 nos", ["nostop"]), ("continue until total_", ["total_hits"]), ("why re", ["red-1", "red-2"]), ("diff a re", ["red-1", "red-2"]), ("diff a red-1 srv.su", ["srv.successor", "srv.sum"]),
-    ("save ", ["session"]), ("quit ", []), ("goto ", ["end", "event", "message", "output"]), ("goto output re", ["red-1", "red-2"]), ("goto ev", ["event"]), ("goto event 5 red", ["red-1", "red-2"]),
+    ("save ", ["session"]), ("quit ", []), ("goto ", ["end", "event", "hop", "message", "output"]), ("goto output re", ["red-1", "red-2"]), ("goto ev", ["event"]), ("goto event 5 red", ["red-1", "red-2"]),
     ("goto message ", []), ("set sy", ["sync"]), ("set sync c", ["causal", "clock"]), ("info messages red", ["red-1", "red-2"]),
     ("info mess a", ["a"]), ("info ou", ["output"]), ("info prog", []), ("break sto", ["store_get"]),
 ])
