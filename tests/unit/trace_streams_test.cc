@@ -1,6 +1,7 @@
 // The order of streams that several threads and processes write and read at once: random histories whose truth is
 // known.
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <random>
 #include <set>
@@ -95,7 +96,8 @@ class Pipe {
     EXPECT_TRUE(schedule.broken().empty());
   }
 
-  using EdgeSet = std::set<std::tuple<uint32_t, uint64_t, uint32_t, uint64_t, uint64_t>>;  // from, to, bytes
+  // Node and event of both ends, the number of bytes, and where these begin in the send and in the receive.
+  using EdgeSet = std::set<std::array<uint64_t, 7>>;
   EdgeSet truth() const {
     EdgeSet set;
     std::vector<const Call*> reads;
@@ -108,7 +110,9 @@ class Pipe {
       for (; first != reads.end() && (*first)->start < send.start + send.text.size(); ++first) {
         const Call& read = **first;
         const uint64_t end = std::min(send.start + send.text.size(), read.start + read.text.size());
-        set.insert({send.node, send.entry_event, read.node, read.back_event, end - std::max(send.start, read.start)});
+        const uint64_t begin = std::max(send.start, read.start);
+        set.insert({send.node, send.entry_event, read.node, read.back_event, end - begin, begin - send.start,
+                    begin - read.start});
       }
     }
     return set;
@@ -117,7 +121,8 @@ class Pipe {
     EdgeSet set;
     for (const Edge& edge : schedule.edges())
       if (edge.kind == EdgeKind::pipe)
-        set.insert({edge.from.value, edge.from_event, edge.to.value, edge.to_event, edge.bytes});
+        set.insert({edge.from.value, edge.from_event, edge.to.value, edge.to_event, edge.bytes, edge.place.sent_at,
+                    edge.place.received_at});
     return set;
   }
   NodeTraffic traffic() const {
