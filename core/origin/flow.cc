@@ -720,7 +720,7 @@ std::string text_of(const Bytes& bytes) {
   const uint64_t unit = bytes.in == In::general ? kGeneral : kVector;
   const uint64_t number = bytes.low / unit, first = bytes.low % unit;
   if (bytes.in == In::general) {
-    const std::string name = number < 8 ? kWhole[number] : fmt::format("r{}", number);
+    std::string name = number < 8 ? kWhole[number] : fmt::format("r{}", number);
     if (first == 0 && bytes.size == 8) return name;
     if (first == 0 && bytes.size == 4) return number < 8 ? kHalf[number] : name + "d";
     return bytes.size == 1 ? fmt::format("byte {} of {}", first, name)

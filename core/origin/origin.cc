@@ -86,7 +86,7 @@ Result<std::vector<Hop>> Origin::follow(NodeId id, const Bytes& bytes, size_t mo
 Result<bool> Origin::go_on() { return wanted_.in == Bytes::In::memory ? from_memory() : from_register(); }
 
 // Adds a hop at the place where the group stands.
-Result<Hop*> Origin::add(How how, Addr pc, std::string text) {
+Result<Hop*> Origin::add(How how, Addr pc, const std::string& text) {
   FRIDAY_TRY(mark, backward_.position());
   hops_.push_back({.how = how,
                    .node = node_,
@@ -100,8 +100,8 @@ Result<Hop*> Origin::add(How how, Addr pc, std::string text) {
   return &hops_.back();
 }
 
-Result<bool> Origin::end(How how, Addr pc, std::string text) {
-  FRIDAY_TRY_VOID(add(how, pc, std::move(text)));
+Result<bool> Origin::end(How how, Addr pc, const std::string& text) {
+  FRIDAY_TRY_VOID(add(how, pc, text));
   return false;
 }
 
@@ -336,7 +336,7 @@ Result<bool> Origin::from_start() {
   else if (mapping != mappings.end() && !mapping->path.empty())
     text += fmt::format(", from {} at offset {:#x}", name_of_file(mapping->path),
                         mapping->offset + wanted_.low - mapping->low);
-  return end(How::begin, Addr{}, std::move(text));
+  return end(How::begin, Addr{}, text);
 }
 
 // The path by which the program knew a mapped file of which the recording has a copy.

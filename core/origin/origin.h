@@ -91,8 +91,8 @@ class Origin {
   std::string part_of(const Bytes& part) const;
   bool leave_out(const Bytes& written);
   std::string name_of_file(const std::string& path) const;
-  Result<Hop*> add(Hop::How how, Addr pc, std::string text);
-  Result<bool> end(Hop::How how, Addr pc, std::string text);
+  Result<Hop*> add(Hop::How how, Addr pc, const std::string& text);
+  Result<bool> end(Hop::How how, Addr pc, const std::string& text);
   ReplayNode& node() { return *debugger_.session().find(node_); }
   Result<const TraceIndex*> index_of(NodeId node);
 
