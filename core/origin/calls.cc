@@ -153,7 +153,7 @@ Result<bool> Origin::from_transfer(const EventView& event, const format::Transfe
     if (part.transfer() == &transfer) peer = channels.peer_text(part, record);
   return end(How::outside, pc,
              fmt::format("{}, from a {}{}", where, channel ? channel_kind_name(channel->kind) : "channel",
-                         peer.empty() ? "" : " to " + peer));
+                         peer.empty() ? "" : " with " + peer));
 }
 
 // Goes to the send, and follows the same bytes in its buffers.

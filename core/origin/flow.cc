@@ -719,17 +719,20 @@ std::string text_of(const Bytes& bytes) {
   if (bytes.in == In::memory) return fmt::format("{:#x}", bytes.low);
   const uint64_t unit = bytes.in == In::general ? kGeneral : kVector;
   const uint64_t number = bytes.low / unit, first = bytes.low % unit;
+  const auto part = [&](const std::string& name) {
+    return bytes.size == 1 ? fmt::format("byte {} of {}", first, name)
+                           : fmt::format("bytes {} to {} of {}", first, first + bytes.size - 1, name);
+  };
   if (bytes.in == In::general) {
     std::string name = number < 8 ? kWhole[number] : fmt::format("r{}", number);
     if (first == 0 && bytes.size == 8) return name;
     if (first == 0 && bytes.size == 4) return number < 8 ? kHalf[number] : name + "d";
-    return bytes.size == 1 ? fmt::format("byte {} of {}", first, name)
-                           : fmt::format("bytes {} to {} of {}", first, first + bytes.size - 1, name);
+    return part(name);
   }
   const char* kind = first + bytes.size <= 16 ? "xmm" : first + bytes.size <= 32 ? "ymm" : "zmm";
   if (first == 0 && (bytes.size == 16 || bytes.size == 32 || bytes.size == 64))
     return fmt::format("{}{}", kind, number);
-  return fmt::format("bytes {} to {} of {}{}", first, first + bytes.size - 1, kind, number);
+  return part(fmt::format("{}{}", kind, number));
 }
 
 std::string text_of(const Instruction& instruction) {

@@ -76,6 +76,22 @@ def at_reply(session, wanted):
             return stop
 
 
+def test_a_reply_comes_from_what_the_client_sent(redis, opened):
+    """A byte of a value that a client gets is followed through the server's copies to that byte of the command that has set it."""
+    session = opened(redis)
+    session.set_checkpoints(True)
+    number = 12
+    command = f"set key{number} {'v' * number}{number}\r\n"
+    at_reply(session, redis.gets[number])
+    for index in (6, 10, 18):  # of "$14\r\nvvvvvvvvvvvv12\r\n"
+        hops = session.origin(f"*(char*)($rsi+{index})", node=0)
+        last = hops[-1]
+        assert len(hops) > 3 and last.how == "outside" and {hop.how for hop in hops[:-1]} == {"copied"}, hops
+        found = re.fullmatch(r"received by read, byte (\d+) of (\d+), from a stream with .*", last.text)
+        assert found and int(found[2]) == len(command), last
+        assert int(found[1]) == len(f"set key{number} ") + index - len("$14\r\n") and last.value == command[int(found[1])].encode()
+
+
 def test_every_reply_equals_what_the_client_got(redis, opened, plain_end):
     session = opened(redis)
     sent = []
