@@ -92,6 +92,28 @@ def test_a_reply_comes_from_what_the_client_sent(redis, opened):
         assert int(found[1]) == len(f"set key{number} ") + index - len("$14\r\n") and last.value == command[int(found[1])].encode()
 
 
+@pytest.mark.limit(200)
+def test_a_reply_of_a_replica_comes_from_what_the_client_sent_to_the_primary(recorder, opened):
+    redis = Redis(recorder, free_ports(2), recorder.directory)
+    redis.wait_for_copies()  # else the value comes with the first copy of all data, which a child of the primary writes
+    value = "a-value-that-travels"
+    redis.ask(0, "set", "greeting", value)
+    wait_until(lambda: redis.ask(1, "get", "greeting") == value, "the replica does not get the value")
+    session = opened(redis.end())
+    session.set_checkpoints(True)
+    reply = f"${len(value)}\r\n{value}\r\n".encode()
+    point = session.breakpoint("write", nodes=1, condition=f"$rdx == {len(reply)} && *(char*)$rsi == {reply[0]}")
+    while True:
+        assert session.run().kind == "breakpoint"
+        if session.read(1, f"*(char(*)[{len(reply)}])$rsi").bytes == reply:
+            break
+    point.delete()
+    hops = session.origin(f"*(char*)($rsi+{reply.index(b'travels')})", node=1)
+    ways = [(hop.how, int(hop.node)) for hop in hops if hop.how != "copied"]
+    assert ways == [("received", 1), ("sent", 0), ("outside", 0)], hops
+    assert re.match(r"received by read, byte \d+ of \d+, from a stream with 127.0.0.1:", hops[-1].text) and hops[-1].value == b"t"
+
+
 def test_every_reply_equals_what_the_client_got(redis, opened, plain_end):
     session = opened(redis)
     sent = []
