@@ -135,10 +135,12 @@ Result<bool> Origin::from_transfer(const EventView& event, const format::Transfe
   const Addr pc{node().call_site(thread_)};
   const std::string where =
       fmt::format("{}received by {}, byte {} of {}", part, call_text(event->call), offset, transfer.length);
-  for (const Edge& edge : session.schedule().edges()) {
+  const auto end_of = [](const Edge& edge) { return std::pair(edge.to, edge.to_event); };
+  for (const Edge& edge :
+       std::ranges::equal_range(session.schedule().edges(), std::pair(node_, event->index), {}, end_of)) {
     const MessagePlace& place = edge.place;
-    if (edge.to != node_ || edge.to_event != event->index || !is_message(edge.kind) || place.received_in != number ||
-        offset < place.received_at || offset >= place.received_at + edge.bytes)
+    if (!is_message(edge.kind) || place.received_in != number || offset < place.received_at ||
+        offset >= place.received_at + edge.bytes)
       continue;
     const NodeInfo* sender = session.recording().find(edge.from);
     FRIDAY_TRY_VOID(add(How::received, pc, fmt::format("{}, from node {} ({})", where, edge.from, sender->name)));

@@ -71,6 +71,8 @@ Result<std::vector<Hop>> Origin::follow(NodeId id, const Bytes& bytes, size_t mo
   thread_ = thread;
   wanted_ = bytes;
   hops_.clear();
+  part_.clear();
+  left_out_ = 0;
   instructions_ = 0;
   FRIDAY_TRY(value, read(bytes));
   value_ = std::move(value);
@@ -250,8 +252,7 @@ Result<bool> Origin::take(const std::vector<Piece>& pieces, const Instruction& i
     case Piece::How::copied: {
       if (in_memory) FRIDAY_TRY_VOID(add(How::copied, pc, fmt::format("{}copied from {}", part, text_of(piece.from))));
       narrow(piece);
-      if (wanted_.in != Bytes::In::memory) return true;
-      if (!in_memory && !hops_.empty() && hops_.back().how == How::copied)
+      if (wanted_.in == Bytes::In::memory && !in_memory && !hops_.empty() && hops_.back().how == How::copied)
         hops_.back().text += fmt::format(", {}from {}", part, text_of(wanted_));
       return check_source();
     }

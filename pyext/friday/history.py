@@ -178,7 +178,7 @@ def _origin(session: "Session", command: Command, filename: str | None, out: Out
     session.hops = hops
     for line in _lines(hops):
         out(line)
-    if len(hops) == MOST_HOPS:
+    if len(hops) == MOST_HOPS and hops[-1].how in ("copied", "received", "sent", "forked"):
         out(f"and further: {MOST_HOPS} hops are shown; `goto hop {MOST_HOPS}` and ask again there")
 
 
