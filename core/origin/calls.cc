@@ -153,9 +153,12 @@ Result<bool> Origin::from_transfer(const EventView& event, const format::Transfe
   std::string peer;
   for (PartView part : event.parts())
     if (part.transfer() == &transfer) peer = channels.peer_text(part, record);
+  const bool has_sender =
+      channel && (channel->kind == format::kChannelStream || channel->kind == format::kChannelDatagram ||
+                  channel->kind == format::kChannelSeqpacket || channel->kind == format::kChannelPipe);
   return end(How::outside, pc,
-             fmt::format("{}, from a {}{}", where, channel ? channel_kind_name(channel->kind) : "channel",
-                         peer.empty() ? "" : " with " + peer));
+             fmt::format("{}, from a {}{}{}", where, channel ? channel_kind_name(channel->kind) : "channel",
+                         peer.empty() ? "" : " with " + peer, has_sender ? "; no node is known to have sent it" : ""));
 }
 
 // Goes to the send, and follows the same bytes in its buffers.

@@ -35,7 +35,7 @@ struct Hop {
     received,  // a system call has written it to `bytes`, from a message of another node
     sent,      // a system call has sent it from `bytes`
     forked,    // the process had it in `bytes` when it forked the node of the hop before
-    outside,   // it comes from outside of the group: a file, a peer or a clock, as `text` says
+    outside,   // it comes from a file, a clock, or a peer that is no node or is not known, as `text` says
     begin,     // it was in `bytes` when the recording of the node began
     lost,      // it is not followed further, for the reason in `text`
   };
