@@ -419,8 +419,10 @@ bool ReplayNode::in_shim(uint64_t rip) const {
 }
 
 // The registers of a stopped thread. If it was stopped in the few instructions of the shim's entry or exit, where its
-// call frame is incomplete, it is single-stepped past them.
+// call frame is incomplete, it is single-stepped past them. If these are not few, it stays where that has led: whoever
+// looks again must find the same.
 Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) {
+  constexpr int kMostSteps = 400;
   for (int steps = 0;; steps++) {
     FRIDAY_TRY(now, hardware(thread));
     if (show_hardware_) return Standing{now, now, {}};
@@ -430,7 +432,10 @@ Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) {
       return Standing{now, view, {}};
     }
     const auto a = area(thread.number);
-    if (!a || a->frame || steps == 400) {
+    if (a && !a->frame && steps == kMostSteps) thread.gave_up_at = now;
+    const bool has_given_up =
+        thread.gave_up_at && thread.gave_up_at->rip == now.rip && same_registers(*thread.gave_up_at, now);
+    if (!a || a->frame || has_given_up) {
       auto frame = a ? frame_of(*a) : std::nullopt;
       if (!frame) return Standing{now, now, {}};
       if (!frame->site) {

@@ -77,6 +77,8 @@ class ReplayNode final : public NodeControl {
     bool stopped = true;
     bool requested = false;      // an interrupt has been sent and not arrived yet
     uint32_t debug_version = 0;  // version of the debug registers that are loaded in the thread
+    // The registers at which standing() has given up to step the thread to where its call frame is complete.
+    mutable std::optional<user_regs_struct> gave_up_at{};
     // The thread executes a function that the debugger calls; this is the state to restore afterwards.
     struct Detour {
       ThreadSnapshot thread;
