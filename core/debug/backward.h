@@ -60,11 +60,8 @@ class Backward final : public PastRuns {
   // The last instructions that the thread has executed before the place where the group stands, the latest last: at
   // most some hundred. Empty if it has executed none before. The group stands where it stood then, but a thread that
   // stood in a system call stands before it. Fails as run() does.
-  struct Executed {
-    user_regs_struct before;  // the registers when it began
-    EventIndex event;         // that the node had to complete next then
-  };
-  Result<std::vector<Executed>> last_executed(NodeId node, ThreadId thread);
+  // Of each the registers when it began.
+  Result<std::vector<user_regs_struct>> last_executed(NodeId node, ThreadId thread);
   // Brings the group to before the instruction with this index of the last answer. Call before any other run.
   Result<void> go_to_executed(size_t index);
 

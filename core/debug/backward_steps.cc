@@ -270,9 +270,9 @@ Result<std::optional<DebugStop>> Backward::step(NodeId id, ThreadId thread) {
   return follow_trail();
 }
 
-Result<std::vector<Backward::Executed>> Backward::last_executed(NodeId id, ThreadId thread) {
+Result<std::vector<user_regs_struct>> Backward::last_executed(NodeId id, ThreadId thread) {
   FRIDAY_TRY_VOID(check_can_go_back());
-  std::vector<Executed> executed;
+  std::vector<user_regs_struct> executed;
   ReplayNode* node = session_.find(id);
   if (node->call_site(thread)) {
     FRIDAY_TRY(out_of_call, step(id, thread));
@@ -285,7 +285,7 @@ Result<std::vector<Backward::Executed>> Backward::last_executed(NodeId id, Threa
   node = session_.find(id);
   while (executed.size() < steps) {
     FRIDAY_TRY(before, node->registers(thread));
-    executed.push_back({before, session_.mark(id).event});
+    executed.push_back(before);
     FRIDAY_TRY_VOID(step_once());
   }
   stand_on_trail();

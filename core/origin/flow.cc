@@ -34,6 +34,13 @@ const Source kKept{.kept = true};
 
 Source copy_of(const Bytes& from, uint64_t byte) { return {How::copied, {from.in, from.low + byte, 1}}; }
 
+// The bytes of a value, and behind them an extension.
+std::function<Source(uint64_t)> copied(const Bytes& from) {
+  return [from](uint64_t i) { return i < from.size ? copy_of(from, i) : Source{How::extended}; };
+}
+
+Bytes first_of(const Bytes& bytes, uint64_t size) { return {bytes.in, bytes.low, std::min(bytes.size, size)}; }
+
 // ---- Operands
 
 bool is_vector(ZydisRegister reg) {
@@ -114,8 +121,7 @@ class Reader {
     if (is_immediate(from)) return write(to, [](uint64_t) { return Source{How::constant}; });
     if (!source) return write(to, [](uint64_t) { return Source{}; });
     const auto own = bytes(to);
-    const uint64_t size = own ? std::min(own->size, source->size) : source->size;
-    write(to, [source = *source, size](uint64_t i) { return i < size ? copy_of(source, i) : Source{How::extended}; });
+    write(to, copied(own ? first_of(*source, own->size) : *source));
   }
 
   bool plain();
@@ -178,8 +184,7 @@ bool Reader::plain() {
         return true;
       }
       if (!base || mem.index != ZYDIS_REGISTER_NONE || mem.disp.value != 0) return false;
-      const uint64_t size = std::min<uint64_t>(operand(0).size / 8u, base->size);
-      write(0, [base = *base, size](uint64_t i) { return i < size ? copy_of(base, i) : Source{How::extended}; });
+      write(0, copied(first_of(*base, operand(0).size / 8u)));
       return true;
     }
     default: break;
@@ -228,8 +233,7 @@ bool Reader::vector_move() {
       const auto from = bytes(1), to = bytes(0);
       if (!from || !to) return false;
       const bool is_quad = mnemonic() == ZYDIS_MNEMONIC_MOVQ || mnemonic() == ZYDIS_MNEMONIC_VMOVQ;
-      const uint64_t size = std::min({from->size, to->size, uint64_t{is_quad ? 8u : 4u}});
-      write(0, [from = *from, size](uint64_t i) { return i < size ? copy_of(from, i) : Source{How::extended}; });
+      write(0, copied(first_of(first_of(*from, to->size), is_quad ? 8 : 4)));
       return true;
     }
     case ZYDIS_MNEMONIC_MOVSS:
@@ -241,7 +245,7 @@ bool Reader::vector_move() {
       const auto from = bytes(last);
       if (!from) return false;
       if (is_memory(0) || is_memory(last)) {
-        write(0, [from = *from, size](uint64_t i) { return i < size ? copy_of(from, i) : Source{How::extended}; });
+        write(0, copied(first_of(*from, size)));
         return true;
       }
       const auto upper = bytes(last - 1);  // of two operands, the target itself
@@ -324,9 +328,7 @@ bool Reader::permutation() {
     const auto from = bytes(1);
     if (!from) return false;
     const uint64_t at = immediate() % (from->size / element) * element;
-    write(0, [from = *from, at, element](uint64_t i) {
-      return i < element ? copy_of(from, at + i) : Source{How::extended};
-    });
+    write(0, copied({from->in, from->low + at, element}));
     return true;
   };
   const auto insert = [&](uint64_t element) {
@@ -493,23 +495,23 @@ bool Reader::stack() {
 // movs, stos and lods, with or without rep.
 bool Reader::string() {
   if (instruction_.decoded.meta.category != ZYDIS_CATEGORY_STRINGOP) return false;
-  uint64_t element = 0;
   enum { movs, stos, lods } kind{};
   switch (mnemonic()) {
-    case ZYDIS_MNEMONIC_MOVSB: element = 1, kind = movs; break;
-    case ZYDIS_MNEMONIC_MOVSW: element = 2, kind = movs; break;
-    case ZYDIS_MNEMONIC_MOVSD: element = 4, kind = movs; break;
-    case ZYDIS_MNEMONIC_MOVSQ: element = 8, kind = movs; break;
-    case ZYDIS_MNEMONIC_STOSB: element = 1, kind = stos; break;
-    case ZYDIS_MNEMONIC_STOSW: element = 2, kind = stos; break;
-    case ZYDIS_MNEMONIC_STOSD: element = 4, kind = stos; break;
-    case ZYDIS_MNEMONIC_STOSQ: element = 8, kind = stos; break;
-    case ZYDIS_MNEMONIC_LODSB: element = 1, kind = lods; break;
-    case ZYDIS_MNEMONIC_LODSW: element = 2, kind = lods; break;
-    case ZYDIS_MNEMONIC_LODSD: element = 4, kind = lods; break;
-    case ZYDIS_MNEMONIC_LODSQ: element = 8, kind = lods; break;
+    case ZYDIS_MNEMONIC_MOVSB:
+    case ZYDIS_MNEMONIC_MOVSW:
+    case ZYDIS_MNEMONIC_MOVSD:
+    case ZYDIS_MNEMONIC_MOVSQ: kind = movs; break;
+    case ZYDIS_MNEMONIC_STOSB:
+    case ZYDIS_MNEMONIC_STOSW:
+    case ZYDIS_MNEMONIC_STOSD:
+    case ZYDIS_MNEMONIC_STOSQ: kind = stos; break;
+    case ZYDIS_MNEMONIC_LODSB:
+    case ZYDIS_MNEMONIC_LODSW:
+    case ZYDIS_MNEMONIC_LODSD:
+    case ZYDIS_MNEMONIC_LODSQ: kind = lods; break;
     default: return false;
   }
+  const uint64_t element = operand(0).size / 8u;
   const bool repeats = instruction_.decoded.attributes & (ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE);
   if (instruction_.decoded.address_width != 64) return false;
   const uint64_t times = repeats ? before_.rcx - after_.rcx : 1;
@@ -538,8 +540,7 @@ bool Reader::string() {
     case stos: written_.push_back({to, [=](uint64_t i) { return copy_of(rax, i % element); }}); break;
     case lods: {
       const Bytes last{In::memory, before_.rsi + (down ? -(times - 1) : times - 1) * element, element};
-      written_.push_back({{In::general, 0, element == 4 ? 8 : element},
-                          [=](uint64_t i) { return i < element ? copy_of(last, i) : Source{How::extended}; }});
+      written_.push_back({{In::general, 0, element == 4 ? 8 : element}, copied(last)});
       break;
     }
   }
@@ -588,10 +589,7 @@ bool Reader::exchange() {
       if (!a || !b || a->in != In::memory) return false;
       if (before_.rax == after_.rax && (after_.eflags & 0x40)) copy(0, 1);
       else write(0, [](uint64_t) { return kKept; });
-      if (!(after_.eflags & 0x40))
-        written_.push_back({{In::general, 0, a->size == 4 ? 8 : a->size}, [from = *a](uint64_t i) {
-                              return i < from.size ? copy_of(from, i) : Source{How::extended};
-                            }});
+      if (!(after_.eflags & 0x40)) written_.push_back({{In::general, 0, a->size == 4 ? 8 : a->size}, copied(*a)});
       return true;
     default: return false;
   }

@@ -285,7 +285,7 @@ Result<bool> Origin::from_register() {
     if (executed.empty())
       return end(How::begin, Addr{}, fmt::format("the thread has begun with this in {}", text_of(wanted_)));
     for (size_t i = executed.size(); i-- > 0;) {
-      const user_regs_struct& before = executed[i].before;
+      const user_regs_struct& before = executed[i];
       FRIDAY_TRY(instruction, instruction_at(before.rip));
       if (!instruction) {
         FRIDAY_TRY_VOID(backward_.go_to_executed(i));

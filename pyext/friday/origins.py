@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 MOST_HOPS = 100
 _MOST_SHOWN = 16  # bytes of a value
-_REGISTERS = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{number}" for number in range(8, 16)))
-_REGISTER = re.compile(r"\$(e?[abcd]x|[er]?(?:si|di|bp|sp)|r[abcd]x|r\d\d?d?|[xyz]mm\d\d?)")
+_GENERAL = ("ax", "cx", "dx", "bx", "sp", "bp", "si", "di")
+# By name: the first byte and the size of a general register.
+_REGISTERS = {prefix + name: (8 * number, size) for number, name in enumerate(_GENERAL) for prefix, size in (("r", 8), ("e", 4), ("", 2))}
+_REGISTERS |= {f"r{number}{suffix}": (8 * number, size) for number in range(8, 16) for suffix, size in (("", 8), ("d", 4), ("w", 2))}
+_VECTOR = re.compile(r"([xyz])mm([12]?\d|3[01])")
 _SIZES = {"x": 16, "y": 32, "z": 64}
 
 
@@ -37,7 +40,7 @@ class Hop:
     """One step on the way back of a value. `how`: "copied", "computed" or "constant" (by an instruction), "received" and "sent" (by a
     message), "forked", "outside" (of the group), "begin" (there when the node's recording began) or "lost" (not followed further).
     `mark`: the place, for `goto`. `place`: the function and line, or "". `value`: the bytes that are followed. `text`: what happened.
-    `inputs`: of "computed"; `session.origin(hop.inputs[0])` follows one."""
+    `inputs`: of "computed"; `session.origin((hop, hop.inputs[0]))` follows one."""
     how: str
     node: "Node"
     mark: str
@@ -60,22 +63,17 @@ def bytes_text(value: bytes) -> str:
     return (c_quote(shown) if value.isascii() and value.decode("ascii").isprintable() else shown.hex(" ")) + more
 
 
-def _register(name: str) -> tuple[str, int, int]:
-    """(kind, first byte, size) of a register."""
-    if name[1:3] == "mm":
-        return "vector", 64 * int(name[3:]), _SIZES[name[0]]
-    whole = name if name[0] == "r" and name.rstrip("d") in _REGISTERS else "r" + name.lstrip("e")
-    size = 4 if name[0] == "e" or name[-1] == "d" and name[-2].isdigit() else 8
-    return "general", 8 * _REGISTERS.index(whole.rstrip("d") if whole[-2].isdigit() else whole), size
+def _register(name: str) -> tuple[str, int, int] | None:
+    """(kind, first byte, size) of a register by the name that gdb gives it; None if it is not one of those that are followed."""
+    if vector := _VECTOR.fullmatch(name):
+        return "vector", 64 * int(vector[2]), _SIZES[vector[1]]
+    return ("general", *_REGISTERS[name]) if name in _REGISTERS else None
 
 
 def _place_of(session: "Session", node: int, expression: str) -> tuple[str, int, int]:
     """(kind, first byte, size) of what an expression denotes on a node."""
-    if register := _REGISTER.fullmatch(expression.strip()):
-        try:
-            return _register(register[1])
-        except ValueError:
-            raise UsageError(f"there is no register {expression}") from None
+    if expression.startswith("$") and (register := _register(expression[1:])):
+        return register
     _, data, _ = session.backend.read(node, session.plans[expression])
     try:
         _, address, _ = session.backend.read(node, session.plans[f"&({expression})"])
@@ -87,7 +85,7 @@ def _place_of(session: "Session", node: int, expression: str) -> tuple[str, int,
     return "memory", int.from_bytes(address, "little"), len(data)
 
 
-def origin(session: "Session", what: "str | Input | tuple[Hop, Input]", node: Any, most: int) -> list[Hop]:
+def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most: int) -> list[Hop]:
     """The way back of a value. The group stands where it stood then."""
     check(session, "origin")
     with remembered(session):

@@ -98,6 +98,7 @@ def test_what_was_computed_with_is_followed_in_turn(planted):
 
 def test_a_register_and_what_is_no_place(planted):
     assert planted.origin("$rbp", node=SINK)
+    assert [len(planted.origin(name, node=SINK)[0].value) for name in ("$r12d", "$sp", "$ymm1")] == [4, 2, 32]
     for wrong in ("9", "by_copies + 1", "$rip"):
         with pytest.raises(friday.UsageError, match="no place in memory"):
             planted.origin(wrong, node=SINK)
