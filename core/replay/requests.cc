@@ -96,15 +96,26 @@ void ReplaySession::forget_unmapped() {
   most_inherited_ = 2 * objects.size() + kFewInherited;
 }
 
+// The result of a call that the core makes in place of the kernel, or an error if no replay makes it.
+Result<int64_t> ReplaySession::answer_to(ReplayNode& node, const ReplayNode::Thread& thread, const siginfo_t& info,
+                                         const user_regs_struct& r) {
+  // The shims of recordings until November 2026, of hosts whose clock is not the time-stamp counter, read the time at
+  // replay too, and do nothing with it.
+  const timespec none{};
+  if (is_call_here(info, SYS_clock_gettime) && node.in_shim(r.rip) && node.process().write(r.rsi, &none, sizeof none))
+    return 0;
+  FRIDAY_TRY(file, wanted_descriptor(node, info, r));
+  if (!file) return refused_to(node, "made " + describe_refused_call(info, r));
+  return node.receive(thread.tid, file->get());
+}
+
 std::optional<Stop> ReplaySession::answer_refused_call(ReplayNode& node, ReplayNode::Thread& thread,
                                                        const siginfo_t& info) {
   user_regs_struct r;
   if (!TracedProcess::registers(thread.tid, r)) return std::nullopt;
   auto given = [&]() -> Result<void> {
-    FRIDAY_TRY(file, wanted_descriptor(node, info, r));
-    if (!file) return refused_to(node, "made " + describe_refused_call(info, r));
-    FRIDAY_TRY(number, node.receive(thread.tid, file->get()));
-    r.rax = static_cast<uint64_t>(number);
+    FRIDAY_TRY(result, answer_to(node, thread, info, r));
+    r.rax = static_cast<uint64_t>(result);
     r.orig_rax = kNoCall;
     TracedProcess::set_registers(thread.tid, r);
     return {};
