@@ -11,7 +11,7 @@ namespace friday {
 namespace {
 
 using In = Bytes::In;
-using How = Piece::How;
+using Taken = Piece::How;
 using Operand = ZydisDecodedOperand;
 
 constexpr uint64_t kGeneral = 8, kVector = 64;  // bytes of a register
@@ -19,7 +19,7 @@ constexpr uint64_t kLane = 16;                  // of a vector: most permutation
 
 // Where one written byte comes from.
 struct Source {
-  How how = How::computed;
+  Taken how = Taken::computed;
   Bytes from{};       // one byte, if `how` is `copied`
   bool kept = false;  // it is not written after all
 };
@@ -32,11 +32,11 @@ struct Written {
 
 const Source kKept{.kept = true};
 
-Source copy_of(const Bytes& from, uint64_t byte) { return {How::copied, {from.in, from.low + byte, 1}}; }
+Source copy_of(const Bytes& from, uint64_t byte) { return {Taken::copied, {from.in, from.low + byte, 1}}; }
 
 // The bytes of a value, and behind them an extension.
 std::function<Source(uint64_t)> copied(const Bytes& from) {
-  return [from](uint64_t i) { return i < from.size ? copy_of(from, i) : Source{How::extended}; };
+  return [from](uint64_t i) { return i < from.size ? copy_of(from, i) : Source{Taken::extended}; };
 }
 
 Bytes first_of(const Bytes& bytes, uint64_t size) { return {bytes.in, bytes.low, std::min(bytes.size, size)}; }
@@ -118,7 +118,7 @@ class Reader {
   // Writes operand `to` with the bytes of operand `from`; what is longer is extended.
   void copy(unsigned to, unsigned from) {
     const auto source = bytes(from);
-    if (is_immediate(from)) return write(to, [](uint64_t) { return Source{How::constant}; });
+    if (is_immediate(from)) return write(to, [](uint64_t) { return Source{Taken::constant}; });
     if (!source) return write(to, [](uint64_t) { return Source{}; });
     const auto own = bytes(to);
     write(to, copied(own ? first_of(*source, own->size) : *source));
@@ -172,7 +172,7 @@ bool Reader::plain() {
       const auto from = bytes(mnemonic() == ZYDIS_MNEMONIC_BSWAP ? 0 : 1);
       if (!from || (mnemonic() == ZYDIS_MNEMONIC_BSWAP && from->size == 2)) return false;  // of 16 bits it is undefined
       write(0, [from = *from](uint64_t i) {
-        return i < from.size ? copy_of(from, from.size - 1 - i) : Source{How::extended};
+        return i < from.size ? copy_of(from, from.size - 1 - i) : Source{Taken::extended};
       });
       return true;
     }
@@ -180,7 +180,7 @@ bool Reader::plain() {
       const auto& mem = operand(1).mem;
       const auto base = mem.base == ZYDIS_REGISTER_NONE ? std::nullopt : bytes_of(mem.base);
       if (!base && mem.index == ZYDIS_REGISTER_NONE) {
-        write(0, [](uint64_t) { return Source{How::constant}; });
+        write(0, [](uint64_t) { return Source{Taken::constant}; });
         return true;
       }
       if (!base || mem.index != ZYDIS_REGISTER_NONE || mem.disp.value != 0) return false;
@@ -191,7 +191,7 @@ bool Reader::plain() {
   }
   if (instruction_.decoded.meta.category != ZYDIS_CATEGORY_CMOV) return false;
   if (condition()) copy(0, 1);
-  else write(0, [size = operand(0).size / 8u](uint64_t i) { return i < size ? kKept : Source{How::extended}; });
+  else write(0, [size = operand(0).size / 8u](uint64_t i) { return i < size ? kKept : Source{Taken::extended}; });
   return true;
 }
 
@@ -251,7 +251,7 @@ bool Reader::vector_move() {
       const auto upper = bytes(last - 1);  // of two operands, the target itself
       write(0, [from = *from, upper = *upper, size, kept = last == 1](uint64_t i) {
         if (i < size) return copy_of(from, i);
-        if (i >= kLane) return Source{How::extended};
+        if (i >= kLane) return Source{Taken::extended};
         return kept ? kKept : copy_of(upper, i);
       });
       return true;
@@ -272,7 +272,7 @@ bool Reader::vector_halves() {
     write(0, [=, kept = !three](uint64_t i) {
       if (i >= to && i < to + size) return copy_of(*source, from + i - to);
       if (kept) return kKept;
-      return i < rest->size ? copy_of(*rest, i) : Source{How::extended};
+      return i < rest->size ? copy_of(*rest, i) : Source{Taken::extended};
     });
     return true;
   };
@@ -304,7 +304,7 @@ std::optional<Source> Reader::unpacked(uint64_t i, unsigned element, bool high) 
   const bool three = count_visible() == 3;
   const auto first = bytes(three ? 1 : 0), second = bytes(three ? 2 : 1);
   if (!first || !second) return std::nullopt;
-  if (i >= first->size) return Source{How::extended};
+  if (i >= first->size) return Source{Taken::extended};
   const uint64_t lane = i / kLane * kLane, in_lane = i % kLane, number = in_lane / element;
   const uint64_t byte = lane + (high ? kLane / 2 : 0) + number / 2 * element + in_lane % element;
   return copy_of(number % 2 == 0 ? *first : *second, byte);
@@ -312,14 +312,14 @@ std::optional<Source> Reader::unpacked(uint64_t i, unsigned element, bool high) 
 
 bool Reader::permutation() {
   const auto unpack = [&](unsigned element, bool high) {
-    write(0, [=, this](uint64_t i) { return unpacked(i, element, high).value_or(Source{How::unknown}); });
+    write(0, [=, this](uint64_t i) { return unpacked(i, element, high).value_or(Source{Taken::unknown}); });
     return true;
   };
   const auto broadcast = [&](uint64_t element) {
     const auto from = bytes(1);
     if (!from) return false;
     write(0, [from = *from, element, size = operand(0).size / 8u](uint64_t i) {
-      return i < size ? copy_of(from, i % element) : Source{How::extended};
+      return i < size ? copy_of(from, i % element) : Source{Taken::extended};
     });
     return true;
   };
@@ -339,7 +339,7 @@ bool Reader::permutation() {
     write(0, [=](uint64_t i) {
       if (i >= at && i < at + element) return copy_of(*from, i - at);
       if (!three) return kKept;
-      return i < rest->size ? copy_of(*rest, i) : Source{How::extended};
+      return i < rest->size ? copy_of(*rest, i) : Source{Taken::extended};
     });
     return true;
   };
@@ -348,9 +348,9 @@ bool Reader::permutation() {
     if (!from) return false;
     const uint64_t by = std::min<uint64_t>(immediate() & 0xff, kLane);
     write(0, [from = *from, by, left](uint64_t i) {
-      if (i >= from.size) return Source{How::extended};
+      if (i >= from.size) return Source{Taken::extended};
       const uint64_t in_lane = i % kLane;
-      if (left ? in_lane < by : in_lane + by >= kLane) return Source{How::extended};
+      if (left ? in_lane < by : in_lane + by >= kLane) return Source{Taken::extended};
       return copy_of(from, left ? i - by : i + by);
     });
     return true;
@@ -377,7 +377,7 @@ bool Reader::permutation() {
       const auto from = bytes(1);
       if (!from) return false;
       write(0, [from = *from, order = immediate()](uint64_t i) {
-        if (i >= from.size) return Source{How::extended};
+        if (i >= from.size) return Source{Taken::extended};
         const uint64_t element = i % kLane / 4;
         return copy_of(from, i / kLane * kLane + (order >> 2 * element & 3) * 4 + i % 4);
       });
@@ -451,10 +451,10 @@ bool Reader::shift() {
   if (bits % 8 != 0 || bits == 0 || by >= from->size) return false;
   const uint64_t turned = mnemonic() == ZYDIS_MNEMONIC_ROL ? from->size - by : by;
   write(0, [=, from = *from](uint64_t i) {
-    if (i >= from.size) return Source{How::extended};
+    if (i >= from.size) return Source{Taken::extended};
     if (rotate) return copy_of(from, (i + turned) % from.size);
-    if (left) return i < by ? Source{How::extended} : copy_of(from, i - by);
-    return i + by < from.size ? copy_of(from, i + by) : Source{How::extended};
+    if (left) return i < by ? Source{Taken::extended} : copy_of(from, i - by);
+    return i + by < from.size ? copy_of(from, i + by) : Source{Taken::extended};
   });
   return true;
 }
@@ -468,7 +468,7 @@ bool Reader::stack() {
       if (size != 8 && size != 2) return false;
       const Bytes to{In::memory, after_.rsp, size};
       const auto from = bytes(0);
-      written_.push_back({to, [=](uint64_t i) { return from ? copy_of(*from, i) : Source{How::constant}; }});
+      written_.push_back({to, [=](uint64_t i) { return from ? copy_of(*from, i) : Source{Taken::constant}; }});
       moved(rsp);
       return true;
     }
@@ -485,7 +485,7 @@ bool Reader::stack() {
       return true;
     case ZYDIS_MNEMONIC_CALL:
       moved(rsp);
-      written_.push_back({{In::memory, after_.rsp, 8}, [](uint64_t) { return Source{How::constant}; }});
+      written_.push_back({{In::memory, after_.rsp, 8}, [](uint64_t) { return Source{Taken::constant}; }});
       return true;
     case ZYDIS_MNEMONIC_RET: moved(rsp); return true;
     default: return false;
@@ -534,7 +534,7 @@ bool Reader::string() {
     case movs:
       // If the ranges overlap, the copy may have repeated its own results.
       written_.push_back({to, [=, same = from.overlaps(to) && times > 1](uint64_t i) {
-                            return same ? Source{How::unknown} : copy_of(from, i);
+                            return same ? Source{Taken::unknown} : copy_of(from, i);
                           }});
       break;
     case stos: written_.push_back({to, [=](uint64_t i) { return copy_of(rax, i % element); }}); break;
@@ -611,12 +611,12 @@ bool Reader::recorded() {
     case ZYDIS_MNEMONIC_XRSTORS64:
     case ZYDIS_MNEMONIC_FXRSTOR:
     case ZYDIS_MNEMONIC_FXRSTOR64:
-      written_.push_back({{In::vector, 0, 32 * kVector}, [](uint64_t) { return Source{How::unknown}; }});
+      written_.push_back({{In::vector, 0, 32 * kVector}, [](uint64_t) { return Source{Taken::unknown}; }});
       return true;
     case ZYDIS_MNEMONIC_VZEROALL:
     case ZYDIS_MNEMONIC_VZEROUPPER:
       written_.push_back({{In::vector, 0, 16 * kVector}, [all = mnemonic() == ZYDIS_MNEMONIC_VZEROALL](uint64_t i) {
-                            return all || i % kVector >= kLane ? Source{How::constant} : kKept;
+                            return all || i % kVector >= kLane ? Source{Taken::constant} : kKept;
                           }});
       return true;
     default: return false;
@@ -625,9 +625,9 @@ bool Reader::recorded() {
   const user_regs_struct &b = before_, &a = after_;
   for (unsigned number : kResult)
     if (general_register(b, number) != general_register(a, number) || number == 0)
-      written_.push_back({{In::general, kGeneral * number, 8}, [](uint64_t) { return Source{How::recorded}; }});
+      written_.push_back({{In::general, kGeneral * number, 8}, [](uint64_t) { return Source{Taken::recorded}; }});
   if (mnemonic() == ZYDIS_MNEMONIC_SYSCALL)
-    written_.push_back({{In::general, kGeneral * 11, 8}, [](uint64_t) { return Source{How::recorded}; }});
+    written_.push_back({{In::general, kGeneral * 11, 8}, [](uint64_t) { return Source{Taken::recorded}; }});
   else computed();
   return true;
 }
@@ -641,7 +641,7 @@ std::vector<Written> Reader::run() {
   if (masked_) {
     computed();
   } else if (is_zero()) {
-    write(0, [](uint64_t) { return Source{How::constant}; });
+    write(0, [](uint64_t) { return Source{Taken::constant}; });
   } else if (!(string() || plain() || vector_move() || vector_halves() || permutation() || shift() || exchange() ||
                stack() || recorded())) {
     computed();
@@ -652,7 +652,7 @@ std::vector<Written> Reader::run() {
 // Whether the byte behind `last` goes on with it.
 bool goes_on(const Piece& last, uint64_t at, const Source& source) {
   if (last.part.high() != at || last.how != source.how) return false;
-  if (source.how != How::copied) return true;
+  if (source.how != Taken::copied) return true;
   if (last.from.in != source.from.in) return false;
   const bool up = last.from.high() == source.from.low, down = source.from.high() == last.from.low;
   return last.from.size == 1 ? up || down : last.swapped ? down : up;
@@ -665,7 +665,7 @@ void add(std::vector<Piece>& pieces, const Bytes& byte, const Source& source) {
   }
   Piece& last = pieces.back();
   last.part.size++;
-  if (source.how != How::copied) return;
+  if (source.how != Taken::copied) return;
   last.swapped = source.from.low < last.from.low;
   last.from.low = std::min(last.from.low, source.from.low);
   last.from.size++;

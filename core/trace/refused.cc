@@ -43,13 +43,13 @@ const Advice* advice_on(unsigned call) {
 
 }  // namespace
 
-uint64_t Refusal::count() const {
+uint64_t RefusedCall::count() const {
   uint64_t sum = 0;
   for (const auto& [node, times] : nodes) sum += times;
   return sum;
 }
 
-std::string Refusal::why() const {
+std::string RefusedCall::why() const {
   constexpr std::string_view kAnswer = "ENOSYS: ";
   for (const CallRule& rule : call_rules())
     if (rule.number == call)
@@ -57,28 +57,28 @@ std::string Refusal::why() const {
   return "";
 }
 
-std::string Refusal::advice() const {
+std::string RefusedCall::advice() const {
   const Advice* advice = advice_on(call);
   return advice ? advice->text : "";
 }
 
-std::vector<Refusal> refusals_of(const Recording& recording) {
-  std::map<unsigned, Refusal> found;
+std::vector<RefusedCall> refusals_of(const Recording& recording) {
+  std::map<unsigned, RefusedCall> found;
   for (const NodeInfo& node : recording.nodes()) {
     const auto header = read_header(recording.trace(node.id));
     if (!header || header->version != format::kVersion) continue;
     for (const format::RefusedCall& entry : header->refused) {
       if (!entry.count || !advice_on(entry.call)) continue;
-      Refusal& refusal = found.try_emplace(entry.call, Refusal{entry.call, {}}).first->second;
+      RefusedCall& refusal = found.try_emplace(entry.call, RefusedCall{entry.call, {}}).first->second;
       refusal.nodes.emplace_back(node.id, entry.count);
     }
   }
-  std::vector<Refusal> list;
+  std::vector<RefusedCall> list;
   for (auto& [call, refusal] : found) list.push_back(std::move(refusal));
   return list;
 }
 
-std::string describe(const Recording& recording, const Refusal& refusal) {
+std::string describe(const Recording& recording, const RefusedCall& refusal) {
   constexpr size_t kNamed = 3;
   std::string names;
   for (size_t n = 0; n < std::min(refusal.nodes.size(), kNamed); n++)
