@@ -26,6 +26,7 @@
 
 #include "core/base/fd.h"
 #include "core/base/files.h"
+#include "core/replay/debug_registers.h"
 #include "core/shim/trace_format.h"
 
 namespace friday {
@@ -272,6 +273,8 @@ std::vector<MachineCheck> check_machine(const std::string& directory, const std:
   add("Python in gdb", Refusal::gdb_python, NeededFor::replay, trial.python);
   add("open files", Refusal::descriptors, NeededFor::replay, try_descriptors());
   add("choosing processors", Refusal::affinity, NeededFor::speed, try_affinity());
+  add("debug registers", Refusal::debug_registers, NeededFor::speed,
+      {debug_registers_work(), debug_registers_work() ? "" : "a write that one watched went unnoticed"});
   add("time-stamp counter", Refusal::tsc, NeededFor::speed, try_tsc());
   add("holes in files", Refusal::punch_hole, NeededFor::speed, try_hole(file));
   add("personality", Refusal::personality, NeededFor::nothing,

@@ -42,6 +42,12 @@ const RefusalText& refusal_text(Refusal refusal) {
       "to choose processors (sched_setaffinity)",
       "replay of several nodes is about five times slower: hand-overs cross processors.",
       "Allow it in the container's seccomp profile: --security-opt seccomp=unconfined."};
+  static constexpr RefusalText kDebugRegisters{
+      "debug registers that report what they watch",
+      "watches of local and thread-local variables are slow: each store to the page of the variable costs 10 us or "
+      "more. "
+      "rwatch and awatch are refused.",
+      "The host of this virtual machine does not pass debug exceptions on; others do."};
   static constexpr RefusalText kTsc{"the time-stamp counter as a clock",
                                     "recording is slower: each call's two time stamps are calls of the kernel.",
                                     "The kernel found the counter unreliable (dmesg says why); on a virtual machine "
@@ -70,6 +76,7 @@ const RefusalText& refusal_text(Refusal refusal) {
     case Refusal::gdb_python: return kGdbPython;
     case Refusal::descriptors: return kDescriptors;
     case Refusal::affinity: return kAffinity;
+    case Refusal::debug_registers: return kDebugRegisters;
     case Refusal::tsc: return kTsc;
     case Refusal::punch_hole: return kPunchHole;
     case Refusal::personality: return kPersonality;

@@ -20,7 +20,8 @@ enum class Refusal {
   gdb_python,
   descriptors,  // the limit of open files
   affinity,     // sched_setaffinity
-  tsc,          // the time-stamp counter cannot be used as a clock
+  debug_registers,
+  tsc,  // the time-stamp counter cannot be used as a clock
   punch_hole,
   personality,
   perf_events,

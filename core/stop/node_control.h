@@ -72,6 +72,8 @@ class NodeControl {
   // Executes one instruction of `thread`, which must not stand on a breakpoint. Other threads do not run.
   virtual Result<void> single_step(ThreadId thread) = 0;
 
+  // Whether the processor reports what debug registers watch. On some virtual machines it does not.
+  virtual bool has_debug_registers() { return true; }
   // Sets what the processor watches in all threads, including those created later; takes effect when they resume.
   virtual Result<void> set_debug_slots(const DebugSlots&) {
     return fail(ErrorCode::unsupported, "this node has no debug registers to offer");

@@ -99,6 +99,10 @@ Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page, bool ma
       use = page_use(Addr{page});
     }
   }
+  if (use != PageUse::ordinary && range.access == WatchAccess::write && !node_.has_debug_registers()) {
+    use = PageUse::ordinary;  // each store to that page costs a fault then, but none is missed
+    lacks_registers_ = true;
+  }
   Armed armed{range, std::vector<std::byte>(range.size)};
   if (auto read = node_.read(range.low, armed.bytes); !read) {
     if (mapped)

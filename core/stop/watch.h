@@ -90,7 +90,8 @@ class WatchSet {
   // Watches a range. If (id, index) is armed already, it is moved. Fails with bad_address if a byte is not mapped; with
   // `may_wait`, a watch on writes is undefined instead until the program maps the byte. Debug registers watch ranges
   // whose reads are reported and, without `allow_any_page`, ranges on pages that contain a stack or a thread block; too
-  // few free registers are an error (unsupported).
+  // few free registers are an error (unsupported). If the node has none, the pages are protected, and reads cannot be
+  // watched.
   Result<void> arm(const WatchRange& range, bool allow_any_page = false, bool may_wait = false);
   void disarm(StopPointId id);
   void disarm(StopPointId id, uint32_t index);
@@ -133,6 +134,8 @@ class WatchSet {
   std::optional<uint32_t> program_protection(Addr address) const;
 
   size_t size() const { return ranges_.size(); }
+  // Whether a page of a stack, or of a thread's own data, is protected because there are no debug registers.
+  bool lacks_registers() const { return lacks_registers_; }
   // Changes whenever a range of a stop point is armed or disarmed.
   uint64_t version() const { return version_; }
   // Calls see(range) for the ranges of stop points.
@@ -214,6 +217,7 @@ class WatchSet {
   std::vector<uint32_t> stored_;  // ranges watched for reads that the current instruction has changed
   DebugRegisters debug_;
   bool debug_changed_ = false;
+  bool lacks_registers_ = false;
   WatchStatistics statistics_;
   PatchedStores stores_;
 };

@@ -55,6 +55,11 @@ PageUse WatchSet::page_use(Addr address) {
 
 Result<void> WatchSet::take_debug_registers(uint32_t slot, const WatchRange& range, PageUse use) {
   const bool reads = range.access != WatchAccess::write;
+  if (!node_.has_debug_registers())
+    return fail(ErrorCode::unsupported,
+                "cannot watch reads of {} bytes at {}: debug registers do so, and those of this machine do not report "
+                "what they watch (friday doctor). Replay on another machine, or watch writes",
+                range.size, range.low);
   if (debug_.take(slot, range.low.value, range.size, reads)) {
     debug_changed_ = true;
     return {};

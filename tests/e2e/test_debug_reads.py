@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from debug_support import BUILD, friday, opened, plain_end_of, record_once, recorded_target, run_to_end, state  # noqa: F401
 
-pytestmark = pytest.mark.limit(60)
+pytestmark = [pytest.mark.limit(60), pytest.mark.usefixtures("debug_registers")]
 
 # (function, old, new) of each access by the program's own code; equal values: read, or stored as it was.
 READS = [("read_it", 1, 1), ("store", 1, 1), ("copy", 5, 5), ("read_it", 5, 5)]

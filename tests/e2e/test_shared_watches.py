@@ -47,6 +47,7 @@ def test_each_store_is_one_hit_where_all_watch(shared, opened):
     assert [hit[:3] for hit in seen] == WRITERS, seen
 
 
+@pytest.mark.usefixtures("debug_registers")
 def test_debug_registers_see_reads_of_others(shared, opened):
     session = opened(shared)
     session.breakpoint("stores", temporary=True)
