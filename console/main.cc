@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "console/checkpoint.h"
 #include "console/complete.h"
 #include "console/doctor.h"
 #include "console/dump.h"
@@ -55,9 +56,11 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", FRIDAY_VERSION);
   int status = 0;
+  friday::accept_gdbs_ex(argc, argv);
   auto script_args = friday::take_script_args(argc, argv);
   friday::add_record_command(app, &status);
   friday::add_verify_command(app, &status);
+  friday::add_checkpoint_command(app, &status);
   friday::add_replay_command(app, &status);
   friday::add_run_command(app, &status, std::move(script_args));
   friday::add_info_command(app, &status);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <string_view>
 
 #include <pybind11/stl.h>
 
@@ -18,7 +19,7 @@ namespace {
 
 struct ReplayCommandOptions {
   std::string recording, nodes, sync = "clock", at;
-  std::vector<std::string> files, symbols;
+  std::vector<std::string> files, lines, symbols;
   bool batch = false, unconfined = false;
 };
 
@@ -35,12 +36,21 @@ int replay(const ReplayCommandOptions& options) {
     if (!options.at.empty()) console.attr("feed")("goto " + options.at);
     for (const std::string& file : options.files)
       if (!console.attr("done").cast<bool>()) console.attr("source")(file);
-    if (!options.batch || options.files.empty()) Repl(console, terminal).run();
+    for (const std::string& line : options.lines)
+      if (!console.attr("done").cast<bool>()) console.attr("feed")(line);
+    if (!options.batch || (options.files.empty() && options.lines.empty())) Repl(console, terminal).run();
     return console.attr("close")().cast<int>();
   });
 }
 
 }  // namespace
+
+void accept_gdbs_ex(int argc, char** argv) {
+  static char long_form[] = "--ex";  // CLI11 has no long options with one dash
+  if (argc < 2 || std::string_view(argv[1]) != "replay") return;
+  for (int i = 2; i < argc; i++)
+    if (std::string_view(argv[i]) == "-ex") argv[i] = long_form;
+}
 
 void add_replay_command(CLI::App& app, int* status) {
   auto options = std::make_shared<ReplayCommandOptions>();
@@ -51,12 +61,17 @@ void add_replay_command(CLI::App& app, int* status) {
                       "Go to this place first: a time in seconds, a mark, or whatever else the command goto takes");
   command->add_option("-x,--command", options->files,
                       "Carry out the commands of this file first; may be given several times");
+  command
+      ->add_option("--ex", options->lines,
+                   "Carry out this command then; may be given several times. `-ex COMMAND`, as in gdb, is the same")
+      ->allow_extra_args(false);
   add_symbols_option(*command, options->symbols);
   command->add_flag(
       "--batch", options->batch,
       "No prompt: end after the files, or with the input; the first error ends it with exit code 2, 3 or 4");
   command->footer(
-      "Examples:\n  friday replay REC\n  friday replay REC --at 5.212\n  friday replay REC --batch -x checks.friday");
+      "Examples:\n  friday replay REC\n  friday replay REC --at 5.212\n  friday replay REC --batch -x checks.friday\n"
+      "  friday replay REC --batch --ex 'break main' --ex continue --ex 'backtrace'");
   command->callback([options, status] { *status = replay(*options); });
 }
 

@@ -23,7 +23,8 @@ struct RunOptions {
   std::string script, nodes, sync = "clock", json, junit;
   std::vector<std::string> scripts, recordings, args, symbols;
   int jobs = 0, worker = -1;
-  bool stop_at_first = false, unconfined = false;
+  std::string begin, end;
+  bool stop_at_first = false, unconfined = false, origin = false;
 };
 
 py::object text_or_none(const std::string& text) {
@@ -37,14 +38,17 @@ int run_scripts(RunOptions options) {
   return with_python("run", "friday.runner", [&](py::module_& runner) {
     using namespace py::literals;
     return runner
-        .attr("main")(options.scripts, options.recordings, "nodes"_a = text_or_none(options.nodes),
-                      "sync"_a = options.sync, "json_path"_a = text_or_none(options.json),
-                      "junit_path"_a = text_or_none(options.junit), "args"_a = options.args,
-                      "symbols"_a = options.symbols, "unconfined"_a = options.unconfined,
-                      "stop_at_first"_a = options.stop_at_first,
-                      "jobs"_a = options.jobs ? py::object(py::int_(options.jobs)) : py::object(py::none()),
-                      "worker"_a = options.worker >= 0 ? py::object(py::int_(options.worker)) : py::object(py::none()),
-                      "executable"_a = executable_path())
+        .attr("main")(
+            options.scripts, options.recordings,
+            runner.attr("Options")("nodes"_a = text_or_none(options.nodes), "sync"_a = options.sync,
+                                   "symbols"_a = py::tuple(py::cast(options.symbols)),
+                                   "unconfined"_a = options.unconfined, "stop_at_first"_a = options.stop_at_first,
+                                   "origin"_a = options.origin, "begin"_a = options.begin, "end"_a = options.end),
+            "json_path"_a = text_or_none(options.json), "junit_path"_a = text_or_none(options.junit),
+            "args"_a = options.args,
+            "jobs"_a = options.jobs ? py::object(py::int_(options.jobs)) : py::object(py::none()),
+            "worker"_a = options.worker >= 0 ? py::object(py::int_(options.worker)) : py::object(py::none()),
+            "executable"_a = executable_path())
         .cast<int>();
   });
 }
@@ -76,6 +80,12 @@ void add_run_command(CLI::App& app, int* status, std::vector<std::string> script
   command->add_option("-j,--jobs", options->jobs, "How many runs at a time (default: the number of processors)")
       ->check(CLI::Range(1, 10000));
   command->add_flag("--stop-at-first", options->stop_at_first, "End each run at its first violation");
+  command->add_flag("--origin", options->origin,
+                    "Say of the first violation of each predicate where the values that it read come from");
+  command->add_option("--from", options->begin,
+                      "Begin here, a mark or a time in seconds: from the last checkpoint before it that the recording "
+                      "holds (friday checkpoint), or else by running there");
+  command->add_option("--to", options->end, "End here, as if the recording did: a mark or a time in seconds");
   command->add_option("--json", options->json, "Write the violations, with their evidence, to this file");
   command->add_option("--junit", options->junit,
                       "Write a JUnit report to this file: a test suite a script, a test case a recording");

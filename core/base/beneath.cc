@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -125,6 +126,18 @@ Result<UniqueFd> open_beneath(const Beneath& file, int access) {
 
 Result<UniqueFd> open_directory_beneath(const Beneath& directory) { return open_directory(directory, false); }
 Result<UniqueFd> make_directory_beneath(const Beneath& directory) { return open_directory(directory, true); }
+
+Result<std::vector<std::string>> names_beneath(const Beneath& directory) {
+  FRIDAY_TRY(fd, open_directory_beneath(directory));
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::fdopendir(fd.get()), ::closedir);
+  if (!entries) return fail_errno(errno, fmt::format("cannot list {}", directory.path()));
+  fd.release();  // closedir(3) closes it
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(entries.get()))
+    if (const std::string_view name = entry->d_name; name != "." && name != "..") names.emplace_back(name);
+  std::ranges::sort(names);
+  return names;
+}
 
 namespace {
 

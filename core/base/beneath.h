@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/fd.h"
@@ -37,6 +38,9 @@ Result<UniqueFd> open_beneath(const Beneath& file, int access = O_RDONLY);
 Result<UniqueFd> open_directory_beneath(const Beneath& directory);
 // Creates the missing directories of the name, accessible to the owner only.
 Result<UniqueFd> make_directory_beneath(const Beneath& directory);
+
+// The names of what the directory holds, in order.
+Result<std::vector<std::string>> names_beneath(const Beneath& directory);
 
 // Creates the last directory of the name, accessible to the owner only. Returns false if the name exists.
 Result<bool> make_new_directory_beneath(const Beneath& directory);

@@ -141,6 +141,7 @@ Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::option
 Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optional<Found>& last) {
   for (bool is_hit = false;;) {
     FRIDAY_TRY(stop, run_on(target, last, is_hit));
+    if (each_ && (is_hit || stop.kind == Stop::Kind::exit)) (*each_)(stop);
     if (is_hit) {
       last = count(stop);
       if (arrived_) return Ending::arrived;
@@ -228,7 +229,7 @@ Result<DebugStop> Backward::run_to_event(const Mark& event) {
 // The checkpoint from which a hit is reached soonest. A checkpoint may have been made behind the event of its node
 // since which the hits are counted. Such a count differs from that of a run from elsewhere.
 std::shared_ptr<const GroupCheckpoint> Backward::nearest(const Found& hit,
-                                                         const std::shared_ptr<const GroupCheckpoint>& from) const {
+                                                         const std::shared_ptr<const GroupCheckpoint>& from) {
   const auto counts_from_event = [&](const std::shared_ptr<const GroupCheckpoint>& checkpoint) {
     return (checkpoint ? checkpoint->events_of(hit.mark.node) : 0) < hit.mark.event.value;
   };
@@ -296,6 +297,27 @@ Result<std::optional<DebugStop>> Backward::run_to_wanted(const Wanted& wanted) {
   auto found = run({});
   wanted_ = nullptr;
   return found;
+}
+
+Result<void> Backward::come_again(std::shared_ptr<const GroupCheckpoint> from,
+                                  const std::function<void(const DebugStop&)>& each) {
+  FRIDAY_TRY_VOID(check_can_go_back());
+  FRIDAY_TRY(place, here());
+  place_ = place;
+  const auto kept = session_.checkpoint();
+  const GroupStopPoints::Search searching(stop_points_, {});
+  FRIDAY_TRY_VOID(return_to(from.get()));
+  arrived_ = false;
+  each_ = &each;
+  std::optional<Found> last;
+  const auto ending = run_to_place(last);
+  each_ = nullptr;
+  forget_place();
+  FRIDAY_TRY_VOID(return_to_place(kept ? kept->get() : nullptr));
+  if (!ending) return std::unexpected(ending.error());
+  if (*ending == Ending::interrupted)
+    return fail(ErrorCode::interrupted, "running again what lies before was interrupted");
+  return {};
 }
 
 Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed) {

@@ -13,6 +13,7 @@
 // Owned by the Debugger; uses the Runner, the stop points and the History. Use on the session's thread only.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -67,6 +68,12 @@ class Backward final : public PastRuns {
 
   // As run(), but to the last stop that is wanted; stop points of the user are passed over.
   Result<std::optional<DebugStop>> run_to_wanted(const Wanted& wanted) override;
+
+  // Brings the group to an earlier checkpoint, runs to where it stands now, and calls `each` at each hit of a stop
+  // point on the way, and at each end of a node. Nothing is counted. The group stands where it stood then. Fails as
+  // run() does, and with interrupted.
+  Result<void> come_again(std::shared_ptr<const GroupCheckpoint> from,
+                          const std::function<void(const DebugStop&)>& each);
 
   // Where the group stands. Runs the group from the last event of the node that moved last to here again. Fails as
   // run() does, and with interrupted; the group stands where it stood then.
@@ -140,8 +147,7 @@ class Backward final : public PastRuns {
   Result<Ending> run_to_place(std::optional<Found>& last);
   Result<Ending> search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last);
   Result<DebugStop> run_to_event(const Mark& event);
-  std::shared_ptr<const GroupCheckpoint> nearest(const Found& hit,
-                                                 const std::shared_ptr<const GroupCheckpoint>& from) const;
+  std::shared_ptr<const GroupCheckpoint> nearest(const Found& hit, const std::shared_ptr<const GroupCheckpoint>& from);
   Result<std::optional<DebugStop>> go_to_hit(const Found& hit, const std::shared_ptr<const GroupCheckpoint>& from);
   Result<void> return_to_place(const GroupCheckpoint* kept);
   void stand_at_place();
@@ -150,7 +156,7 @@ class Backward final : public PastRuns {
   void forget_place();
 
   // backward_marks.cc
-  std::shared_ptr<const GroupCheckpoint> last_before(NodeId node, std::optional<EventIndex> event) const;
+  std::shared_ptr<const GroupCheckpoint> last_before(NodeId node, std::optional<EventIndex> event, uint64_t done = 0);
   Result<uint64_t> count_passages();
   Result<DebugStop> run_to_passage(const Mark& mark);
   Result<DebugStop> run_to_end_of(NodeId node);
@@ -196,8 +202,9 @@ class Backward final : public PastRuns {
   History& history_;
   Returner& returner_;
 
-  const Wanted* wanted_ = nullptr;       // during run_to_wanted()
-  Place place_;                          // where the group stood when the search began
+  const Wanted* wanted_ = nullptr;                               // during run_to_wanted()
+  const std::function<void(const DebugStop&)>* each_ = nullptr;  // during come_again()
+  Place place_;                                                  // where the group stood when the search began
   bool near_ = false;                    // its node has completed the events that it had completed there
   bool arrived_ = false;                 // the group has come by it
   uint64_t similar_ = 0;                 // how often the registers were those of the place

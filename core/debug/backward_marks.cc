@@ -8,9 +8,10 @@
 namespace friday {
 
 // The checkpoint from which the group reaches the place before this event of a node soonest; without an event, the
-// start. Null if there is none.
-std::shared_ptr<const GroupCheckpoint> Backward::last_before(NodeId node, std::optional<EventIndex> event) const {
-  return event ? history_.before(session_.schedule().position_of(node, *event) + 1) : history_.start();
+// start. Null if there is none. `done`: as for History::before().
+std::shared_ptr<const GroupCheckpoint> Backward::last_before(NodeId node, std::optional<EventIndex> event,
+                                                             uint64_t done) {
+  return event ? history_.before(session_.schedule().position_of(node, *event) + 1, done) : history_.start();
 }
 
 // Counts how often the node of the place has come by its instruction.
@@ -103,10 +104,9 @@ Result<DebugStop> Backward::go_to(const Mark& mark) {
   std::optional<EventIndex> last;  // the event before which the group waits on its way
   if (waits) last = event;
   else if (event.value > 0) last = EventIndex{event.value - 1};
-  const auto from = last_before(id, last);
-  const bool is_before = last ? node->events_done() <= last->value : session_.is_at_start();
-  const bool is_near = is_before && (!from || from->events() <= session_.events_done());
-  if (!is_near || !check_can_go_back()) FRIDAY_TRY_VOID(return_to(from.get()));
+  const bool is_before = (last ? node->events_done() <= last->value : session_.is_at_start()) && check_can_go_back();
+  const auto from = last_before(id, last, is_before ? session_.events_done() : 0);
+  if (!is_before || (from && from->events() > session_.events_done())) FRIDAY_TRY_VOID(return_to(from.get()));
   if (last) {
     FRIDAY_TRY(stop, run_to_event(Mark{id, *last}));
     if (waits || stop.kind != Stop::Kind::reached) return std::move(stop);

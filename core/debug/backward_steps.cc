@@ -41,12 +41,7 @@ std::optional<uint64_t> Backward::event_before(uint64_t index) {
 // place. A place in there has no mark, so one step is the whole instruction.
 bool Backward::is_repeating(ReplayNode& node, uint64_t before) {
   const auto now = node.program_counter(place_.thread);
-  if (!now || *now != before) return false;
-  std::array<std::byte, max_instruction_length> code{};
-  if (!node.read(Addr{before}, code)) return false;
-  const auto instruction = decode_instruction(Addr{before}, code);
-  constexpr auto kRepeats = ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE;
-  if (!instruction || !(instruction->decoded.attributes & kRepeats)) return false;
+  if (!now || *now != before || !node.repeats_at(Addr{before})) return false;
   return place_.registers.rip != before || !has_registers_of_place();
 }
 

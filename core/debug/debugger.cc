@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/base/refusals.h"
+
 namespace friday {
 
 Result<std::unique_ptr<Debugger>> Debugger::open(const std::string& recording, DebuggerOptions options) {
@@ -66,18 +68,21 @@ void Debugger::forget_run() {
 }
 
 Result<void> Debugger::restart() {
-  stop_points_.restart();
   const auto start = session_->sync() == SyncMode::clock ? history_.start() : nullptr;
+  if (!start) FRIDAY_TRY_VOID(session_->check_can_rebuild());
+  stop_points_.restart();
   return start && come_back(*start) ? Result<void>() : rebuild();
 }
 
 Result<void> Debugger::go_to_start() {
-  stop_points_.go_back();
   const auto start = history_.start();
+  if (!start) FRIDAY_TRY_VOID(session_->check_can_rebuild());
+  stop_points_.go_back();
   return start && come_back(*start) ? Result<void>() : rebuild();
 }
 
 Result<void> Debugger::rebuild() {
+  FRIDAY_TRY_VOID(session_->check_can_rebuild());
   for (NodeId id : session_->nodes())
     if (session_->find(id)->info().parent) gdbs_.node_gone(id);
   forget_run();
@@ -107,18 +112,22 @@ Result<void> Debugger::come_back(const GroupCheckpoint& checkpoint) {
 Result<bool> Debugger::approach(const Mark& target) {
   FRIDAY_TRY(node, session_->node(target.node));
   const bool past = node->events_done() > target.event.value;
-  const auto nearest = history_.before(session_->schedule().position_of(target.node, target.event));
+  const uint64_t position = session_->schedule().position_of(target.node, target.event);
+  const auto nearest = history_.before(position, past || alterations_.any() ? 0 : session_->events_done());
   if (nearest && (past || (!alterations_.any() && nearest->events() > session_->events_done()))) {
     if (go_back(*nearest)) return true;
     FRIDAY_TRY_VOID(rebuild());  // the group is at no defined place
     return true;
   }
-  if (past) FRIDAY_TRY_VOID(restart());
-  return past;
+  if (!past) return false;
+  FRIDAY_TRY_VOID(restart());
+  if (const auto saved = history_.before(position); saved && !saved->is_start()) FRIDAY_TRY_VOID(go_back(*saved));
+  return true;
 }
 
 Result<void> Debugger::restart(SyncMode sync) {
   if (sync == session_->sync()) return restart();
+  FRIDAY_TRY_VOID(session_->check_can_rebuild());
   session_->set_sync(sync);
   stop_points_.restart();
   return rebuild();
@@ -130,6 +139,11 @@ Result<void> Debugger::remove_stop_point(uint32_t id) {
 }
 
 std::vector<std::string> Debugger::take_notices() {
+  for (NodeId id : session_->nodes()) {
+    if (told_registers_ || !session_->find(id)->watches().lacks_registers()) continue;
+    told_registers_ = true;
+    output_.push_back(describe_refusal(Refusal::debug_registers, "a write that one watched went unnoticed"));
+  }
   std::vector<std::string> notices = std::exchange(output_, {});
   for (auto& more : {stop_points_.take_notices(), session_->take_notices(), gdbs_.take_notices(),
                      expressions_.costs().take_notices()})

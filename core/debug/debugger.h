@@ -97,6 +97,7 @@ class Debugger final : private Returner {
   Runner runner_;
   Backward backward_;
   Moves moves_;
+  bool told_registers_ = false;      // that this machine lacks debug registers
   std::vector<std::string> output_;  // what called functions have written, for take_notices()
 };
 

@@ -11,11 +11,11 @@ constexpr size_t kMostTwins = 500;  // processes of all places; the last move is
 }  // namespace
 
 // Puts the place where the group stands behind the others. False if it cannot be remembered.
-bool Moves::keep(Places& places) {
+bool Moves::keep(Places& places, uint64_t tag) {
   auto here = backward_.remember();
   // Where no checkpoint can be made, only what was recorded leads to the place.
   if (!here || (alterations_.any() && here->twins() == 0)) return false;
-  places.push_back({std::move(*here), alterations_.all()});
+  places.push_back({std::move(*here), alterations_.all(), tag});
   auto twins = [&] {
     size_t all = 0;
     for (const auto& place : places) all += place.where.twins();
@@ -25,9 +25,9 @@ bool Moves::keep(Places& places) {
   return true;
 }
 
-void Moves::note() {
+void Moves::note(uint64_t tag) {
   redone_.clear();
-  noted_ = keep(undone_);
+  noted_ = keep(undone_, tag);
 }
 
 void Moves::drop() {
@@ -40,13 +40,14 @@ Result<DebugStop> Moves::go_to(const Place& place) {
   return std::move(stop);
 }
 
-Result<std::optional<DebugStop>> Moves::go_back(Places& from, Places& other) {
+Result<std::optional<Moves::Undone>> Moves::go_back(Places& from, Places& other, uint64_t tag) {
   noted_ = false;
-  if (from.empty()) return std::optional<DebugStop>{};
-  (void)keep(other);
+  if (from.empty()) return std::optional<Undone>{};
+  (void)keep(other, tag);
   FRIDAY_TRY(stop, go_to(from.back()));
+  Undone undone{std::move(stop), from.back().tag};
   from.pop_back();
-  return std::optional(std::move(stop));
+  return std::optional(std::move(undone));
 }
 
 Result<void> Moves::come_back() {

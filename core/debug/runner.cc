@@ -134,16 +134,20 @@ void Runner::restart() {
   last_kind_ = Stop::Kind::started;
 }
 
-Result<DebugStop> Runner::resume(std::optional<double> timeout) {
-  struct Forget {  // Ctrl-C during a run must not make a later command of gdb fail
-    GdbPool& gdbs;
-    ~Forget() { (void)gdbs.take_interrupt(); }
-  } forget{gdbs_};
+Result<DebugStop> Runner::resume(std::optional<double> timeout, std::optional<Mark> last) {
+  struct Ending {
+    Runner& runner;
+    ~Ending() {
+      runner.events_.clear_target();
+      (void)runner.gdbs_.take_interrupt();  // Ctrl-C during a run must not make a later command of gdb fail
+    }
+  } ending{*this};
   const Running running(gdbs_);
   focus_.forget_reached();
   stop_points_.follow_missed_libraries();
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());
   if (auto stop = judge_pending()) return std::move(*stop);
+  if (last) events_.set_target({last, false});
   return run_group(timeout);
 }
 

@@ -43,8 +43,8 @@ class Runner final : public ClientOwner {
       : session_(session), focus_(focus), gdbs_(gdbs), calls_(calls), stop_points_(stop_points), history_(history) {}
 
   // Runs to the next stop that the user must hear of. If `timeout` is given, in seconds, stops after that time with the
-  // kind `pause`.
-  Result<DebugStop> resume(std::optional<double> timeout);
+  // kind `pause`; if `last`, stops before that event, with the kind `reached`.
+  Result<DebugStop> resume(std::optional<double> timeout, std::optional<Mark> last = {});
   // Makes the node's gdb step. `command` is step, next, stepi, nexti, finish or until LOCATION. Other nodes run in the
   // recorded order meanwhile. Fails with usage for any other command.
   Result<DebugStop> step(NodeId node, const std::string& command);

@@ -9,6 +9,7 @@
 #include "core/base/counted.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/replay/saved_checkpoint.h"
 
 namespace friday {
 namespace {
@@ -97,9 +98,37 @@ uint64_t History::faults() const {
   return all;
 }
 
-std::shared_ptr<const GroupCheckpoint> History::before(uint64_t events) const {
+std::shared_ptr<const GroupCheckpoint> History::before(uint64_t events, uint64_t done) {
+  if (session_.sync() == SyncMode::clock) load_before(events, done);
+  return kept_before(events);
+}
+
+std::shared_ptr<const GroupCheckpoint> History::kept_before(uint64_t events) const {
   const auto behind = std::ranges::lower_bound(entries_, events, {}, &History::events_of);
   return behind == entries_.begin() ? start() : std::prev(behind)->checkpoint;
+}
+
+// Loads the last checkpoint of the recording with fewer events, if the group is not nearer by itself.
+void History::load_before(uint64_t events, uint64_t done) {
+  // So many events are replayed in about the time in which a checkpoint is loaded.
+  const uint64_t worth = 500 * session_.nodes().size();
+  if (!saved_) saved_ = saved_checkpoints(session_.recording()).value_or(std::vector<uint64_t>());
+  for (;;) {
+    const auto behind = std::ranges::lower_bound(*saved_, events);
+    if (behind == saved_->begin()) return;
+    const uint64_t saved = *std::prev(behind);
+    const auto nearest = kept_before(events);
+    if (saved < std::max(done, nearest ? nearest->events() : 0) + worth) return;
+    if (!start() && (!session_.is_at_start() || !make())) return;
+    auto loaded = SavedCheckpoint::load(session_, saved, *start());
+    if (loaded) {
+      const uint64_t bytes = (*loaded)->twins().size() * kProcess + (*loaded)->shared_bytes();
+      insert(std::move(*loaded), bytes);
+      return;
+    }
+    session_.add_notice(fmt::format("a checkpoint of the recording cannot be used: {}", describe(loaded.error())));
+    saved_->erase(std::prev(behind));
+  }
 }
 
 std::shared_ptr<const GroupCheckpoint> History::start() const {
@@ -121,12 +150,46 @@ void History::clear() {
 
 // Whether the group has been here before: then there is a checkpoint between the place where it set out and this one.
 bool History::is_covered(uint64_t events) const {
-  const auto known = before(events + 1);
+  const auto known = kept_before(events + 1);
   return known && known->events() > events_then_;
+}
+
+void History::insert(std::unique_ptr<GroupCheckpoint> checkpoint, uint64_t bytes) {
+  const auto behind = std::ranges::upper_bound(entries_, checkpoint->events(), {}, &History::events_of);
+  entries_.insert(behind, {std::move(checkpoint), bytes, ++made_});
+}
+
+std::shared_ptr<const GroupCheckpoint> History::numbered(uint64_t number) const {
+  const auto found = std::ranges::find(entries_, number, &Entry::number);
+  return found == entries_.end() ? nullptr : found->checkpoint;
+}
+
+std::vector<History::Entry> History::take_new() {
+  std::vector<Entry> made;
+  if (told_ == made_) return made;
+  for (const Entry& entry : entries_)
+    if (entry.number > told_) made.push_back(entry);
+  told_ = made_;
+  return made;
+}
+
+void History::note_copy(std::chrono::nanoseconds time) {
+  between_ = std::max<Clock::duration>(between_ + time * kShare, kShortest);
+  if (on_) pause_in(between_);
+}
+
+void History::drop_behind(uint64_t events) {
+  std::erase_if(entries_, [&](const Entry& entry) {
+    const bool drops = events_of(entry) > events;
+    if (drops && entry.checkpoint.get() == last_) last_ = nullptr;
+    return drops;
+  });
 }
 
 // Makes a checkpoint here, and drops others that are too many for the limits then.
 Result<void> History::make() {
+  if (!session_.is_between_events())
+    return fail(ErrorCode::unsupported, "no checkpoint can be made here: a node is in the middle of an event");
   const uint64_t events = session_.events_done();
   FRIDAY_TRY(made, session_.checkpoint());
   const uint64_t now = faults();
@@ -135,8 +198,7 @@ Result<void> History::make() {
       if (entry.checkpoint.get() == last_) entry.bytes += (now - std::min(now, faults_then_)) * kPage;
   last_ = made.get();
   const uint64_t least = made->twins().size() * kProcess + made->shared_bytes();
-  const auto behind = std::ranges::upper_bound(entries_, events, {}, &History::events_of);
-  entries_.insert(behind, {std::move(made), least});
+  insert(std::move(made), least);
   faults_then_ = now;
   events_then_ = events;
   thin();

@@ -43,7 +43,8 @@ class History {
 
   struct Entry {
     std::shared_ptr<const GroupCheckpoint> checkpoint;
-    uint64_t bytes = 0;  // estimate of the memory that only this checkpoint holds
+    uint64_t bytes = 0;   // estimate of the memory that only this checkpoint holds
+    uint64_t number = 0;  // of its own, in the order in which they were made
   };
   // By the number of events, rising.
   const std::vector<Entry>& entries() const { return entries_; }
@@ -55,9 +56,19 @@ class History {
   // why, in another order than `clock`, if the user has altered the group, or where none can be made.
   Result<void> keep_now();
   // The last checkpoint that was made when fewer events were done, else that of the start; null if there is neither.
-  std::shared_ptr<const GroupCheckpoint> before(uint64_t events) const;
+  // One that the recording holds (core/replay/saved_checkpoint.h) is loaded if it is so much nearer that this pays; if
+  // the group stands before `events`, tell how many events it has done.
+  std::shared_ptr<const GroupCheckpoint> before(uint64_t events, uint64_t done = 0);
   // The checkpoint of the start; null if there is none.
   std::shared_ptr<const GroupCheckpoint> start() const;
+  // The checkpoint with this number; null if there is none any more.
+  std::shared_ptr<const GroupCheckpoint> numbered(uint64_t number) const;
+  // Those that were made since the last call.
+  std::vector<Entry> take_new();
+  // Call if somebody has copied more for the last checkpoint, which has taken so long: its cost counts too.
+  void note_copy(std::chrono::nanoseconds time);
+  // Drops the checkpoints behind the place after so many events.
+  void drop_behind(uint64_t events);
   // Call after the group was brought back to a checkpoint.
   void note_return();
   // Call before the session's processes are ended or rebuilt.
@@ -69,7 +80,10 @@ class History {
  private:
   using Clock = std::chrono::steady_clock;
   void pause();
+  void insert(std::unique_ptr<GroupCheckpoint> checkpoint, uint64_t bytes);
   Result<void> make();
+  std::shared_ptr<const GroupCheckpoint> kept_before(uint64_t events) const;
+  void load_before(uint64_t events, uint64_t done);
   void thin();
   static uint64_t events_of(const Entry& entry) { return entry.checkpoint->events(); }
   bool is_covered(uint64_t events) const;
@@ -80,7 +94,10 @@ class History {
   uint64_t budget_;
   bool on_ = false;
   std::vector<Entry> entries_;
+  uint64_t made_ = 0;  // how many checkpoints there were so far
+  uint64_t told_ = 0;  // the last one that take_new() has told of
   std::string refusal_;
+  std::optional<std::vector<uint64_t>> saved_;  // checkpoints that the recording holds, once that was looked up
   Alarm alarm_;
   bool resting_ = true;  // the alarm is not set
   Clock::duration between_{};

@@ -64,18 +64,22 @@ uint32_t killed_while_computing(const ReplayNode& node) {
   return !(end.how == NodeEnd::How::signal && std::ranges::find(kOwnFaults, end.detail) != std::end(kOwnFaults));
 }
 
-// Tells the shim of a process that was just built or forked where its trace begins and ends, and which slot of the
-// schedule is the node's.
-Result<void> begin_trace(ReplayNode& node, size_t slot) {
+// Tells the shim of a process where its trace ends, and which slot of the schedule is the node's.
+Result<void> follow_trace(ReplayNode& node, size_t slot) {
   const bool ok = node.set_control(&Control::trace_end, node.reader().end_offset()) &&
-                  node.set_control(&Control::cursor, node.reader().first_offset()) &&
-                  node.set_control(&Control::event, uint64_t{0}) &&
                   node.set_control(&Control::schedule, ScheduleMemory::node_address(slot)) &&
                   node.set_control(&Control::node_slot, slot) &&
                   node.set_control(&Control::cut, killed_while_computing(node)) &&
                   node.set_control(&Control::stop_at_event, ~uint64_t{0});
-  if (!ok) return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
-  return {};
+  return ok ? Result<void>() : std::unexpected(process_gone(node.id()));
+}
+
+// The same for a process that was just built or forked, and stands at the beginning of its trace.
+Result<void> begin_trace(ReplayNode& node, size_t slot) {
+  if (!node.set_control(&Control::cursor, node.reader().first_offset()) ||
+      !node.set_control(&Control::event, uint64_t{0}))
+    return std::unexpected(process_gone(node.id()));
+  return follow_trace(node, slot);
 }
 
 }  // namespace
@@ -105,6 +109,26 @@ Result<void> ReplaySession::build_all() {
     FRIDAY_TRY_VOID(run_to_start(*node));
   }
   give_up_orphans();
+  return {};
+}
+
+Result<void> ReplaySession::check_can_rebuild() const {
+  const auto stands = [](const Error& error) {
+    return fail(error.code, "the nodes cannot be rebuilt, so the group stands where it stood: {}", error.message);
+  };
+  if (access((options_.library_directory + "/friday-stub").c_str(), X_OK) != 0)
+    return stands({ErrorCode::io, fmt::format("{}/friday-stub: {}", options_.library_directory, strerror(errno))});
+  for (NodeId id : ids_) {
+    const auto reader = TraceReader::open(recording_, id);
+    if (!reader) return stands(reader.error());
+    if (reader->header().features & format::kFeatureForkChild) continue;
+    const auto image = reader->image();
+    if (!image) return stands(image.error());
+    for (const format::ImageMapRecord* map : image->maps) {
+      if (std::ranges::all_of(map->file, [](uint8_t byte) { return byte == 0; })) continue;
+      if (auto copy = open_beneath(recording_.file_copy(map->file)); !copy) return stands(copy.error());
+    }
+  }
   return {};
 }
 
@@ -164,19 +188,23 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   node.add_thread(pid);
   by_tid_[pid] = &node;
   memory_guard_->watch(pid);
+  FRIDAY_TRY_VOID(tell_shim(node));
+  return begin_trace(node, slot_of(node.id()));
+}
+
+// Tells the shim of a process that was made from a file what differs between sessions.
+Result<void> ReplaySession::tell_shim(ReplayNode& node) {
   if (recording_.files_directory().size() >= sizeof(Control::files))
     return fail(ErrorCode::unsupported,
                 "the path of the recording is too long: {}; it must be shorter than {} bytes. Move the recording",
                 recording_.path(), sizeof(Control::files) - strlen("/files"));
   char files[sizeof(Control::files)]{};
   recording_.files_directory().copy(files, sizeof files - 1);
-  const shim::Control& c = node.control();
-  const uint64_t control = image.record->control;
-  const bool ok = node.process().write(control + offsetof(Control, files), files, sizeof files) &&
-                  node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay));
-  if (!ok || c.magic != shim::kControlMagic)
-    return fail(ErrorCode::component_died, "node {}: its process is gone", node.id());
-  return begin_trace(node, slot_of(node.id()));
+  const bool ok = node.process().write(node.control_address() + offsetof(Control, files), files, sizeof files) &&
+                  node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay)) &&
+                  node.set_control(&Control::object, uint64_t{0});  // its file has another name in each session
+  if (!ok || node.control().magic != shim::kControlMagic) return std::unexpected(process_gone(node.id()));
+  return follow_trace(node, slot_of(node.id()));
 }
 
 // Runs a rebuilt process from the shim's resume point to the shim's first trap. That takes some hundred instructions

@@ -19,6 +19,7 @@
 #include "core/base/log.h"
 #include "core/base/sparse.h"
 #include "core/replay/confinement.h"
+#include "core/replay/kernel_state.h"
 #include "core/replay/memory_guard.h"
 #include "core/replay/session.h"
 #include "core/trace/calls.h"
@@ -42,7 +43,7 @@ const char* obstacle(const ReplayNode& node, const ReplayNode::Thread& thread, c
   if (thread.deliver) return "a signal is about to be delivered";
   const bool at_trap = thread.held == W_STOPCODE(SIGTRAP) && r.rip == node.control().trap_instruction + 1;
   if (thread.held && !at_trap) return "what a thread has done is not handled yet";
-  if (r.rip >= store_area && r.rip < store_area + store_area_size) return "a thread is in a patched store";
+  if (ReplayNode::in_patched_store(r.rip)) return "a thread is in a patched store";
   return nullptr;
 }
 
@@ -51,19 +52,6 @@ const char* obstacle(const ReplayNode& node, const ReplayNode::Thread& thread, c
 bool is_alive(const TracedProcess& process, uint32_t number) {
   uint32_t alive = 0;
   return process.read(area_address(number) + offsetof(ThreadArea, alive), &alive, sizeof alive) && alive;
-}
-
-// Executes sigaltstack(2) in the stopped thread `tid`: sets `stack`, or reads it.
-Result<void> signal_stack(ReplayNode& node, pid_t tid, uint64_t (&stack)[3], bool set) {
-  const uint64_t place = node.receiver().memory;
-  const uint64_t arguments[] = {set ? place : 0, set ? 0 : place};
-  if (set && !node.process().write(place, stack, sizeof stack)) return std::unexpected(process_gone(node.id()));
-  FRIDAY_TRY(done, node.process().inject(tid, node.control().syscall_instruction, SYS_sigaltstack, arguments));
-  if (done < 0)
-    return fail(ErrorCode::io, "the signal stack of a thread of node {}: {}", node.id(),
-                errno_text(static_cast<int>(-done)));
-  if (!set && !node.process().read(place, stack, sizeof stack)) return std::unexpected(process_gone(node.id()));
-  return {};
 }
 
 }  // namespace
@@ -108,7 +96,7 @@ Result<void> ReplaySession::keep_threads(ReplayNode& node, GroupCheckpoint::Node
       return fail_errno(errno, fmt::format("the signal mask of a thread of node {}", node.id()));
     FRIDAY_TRY(extended, node.extended_state(ThreadId{thread.number}));
     one.extended = std::move(extended);
-    FRIDAY_TRY_VOID(signal_stack(node, tid, one.signal_stack, false));
+    FRIDAY_TRY_VOID(read_signal_stack(node, tid, one.signal_stack));
     kept.threads.push_back(std::move(one));
   }
   std::ranges::sort(kept.threads, {}, &GroupCheckpoint::Thread::number);
@@ -194,8 +182,7 @@ Result<void> ReplaySession::make_threads(ReplayNode& node, const std::vector<Gro
       FRIDAY_TRY(made, node.process().clone(first, node.control().syscall_instruction, kThreadFlags));
       tid = made;
       node.add_thread(tid);
-      uint64_t stack[3] = {kept.signal_stack[0], kept.signal_stack[1], kept.signal_stack[2]};
-      FRIDAY_TRY_VOID(signal_stack(node, tid, stack, true));
+      FRIDAY_TRY_VOID(set_signal_stack(node, tid, kept.signal_stack));
     }
     FRIDAY_TRY_VOID(arm_dispatch(node, tid));
     ReplayNode::Thread& thread = *node.thread_of(tid);

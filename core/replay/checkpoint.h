@@ -52,6 +52,7 @@ class GroupCheckpoint {
 
  private:
   friend class ReplaySession;
+  friend class SavedCheckpoint;
 
   struct Contents {  // of a shared object
     std::shared_ptr<const UniqueFd> object;

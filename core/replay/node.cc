@@ -15,6 +15,7 @@
 #include "core/base/check.h"
 #include "core/base/files.h"
 #include "core/base/memory_map.h"
+#include "core/replay/debug_registers.h"
 #include "core/shim/thread_name.h"
 
 namespace friday {
@@ -153,6 +154,13 @@ size_t ReplayNode::load_patches() {
 bool ReplayNode::carried_out_at(Addr address) {
   const shim::Patch* site = site_at(address);
   return patched_.window_at(address) || (site && shim::is_planted(site->kind));
+}
+
+bool ReplayNode::repeats_at(Addr address) {
+  std::array<std::byte, max_instruction_length> code{};
+  if (!read(address, code)) return false;
+  const auto instruction = decode_instruction(address, code);
+  return instruction && repeats(*instruction);
 }
 
 const shim::Patch* ReplayNode::site_at(Addr address) {
@@ -351,6 +359,15 @@ Result<void> ReplayNode::flush_watches() {
   return {};
 }
 
+Result<void> ReplayNode::remove_all_stops() {
+  FRIDAY_TRY_VOID(breakpoints_.clear());
+  watches_.disarm_all();
+  FRIDAY_TRY_VOID(flush_watches());
+  FRIDAY_TRY_VOID(watches_.stores().remove_all());
+  pads_for_ = 0;
+  return breakpoints_.remove_pad_areas();
+}
+
 // The shim reserves kPadSize bytes next to each module and puts stubs at the beginning; the end is used for pads. In a
 // forked node whose parent has taken the end already, the reservation has another size and is not found again.
 Result<void> ReplayNode::make_pad_areas() {
@@ -411,7 +428,7 @@ bool ReplayNode::is_fridays(uint64_t at) const {
   return (at >= format::kWindowAddress && at < format::kWindowAddress + format::kWindowSize) ||
          (at >= shim::kStubAddress && at < shim::kStubAddress + shim::kStubSize) ||
          (at >= shim::kAreasAddress && at <= shim::kScheduleAddress) || at == shim::kWorkspaceAddress ||
-         (at >= store_area && at < store_area + store_area_size) || breakpoints_.in_pad_area(Addr{at});
+         in_patched_store(at) || breakpoints_.in_pad_area(Addr{at});
 }
 
 bool ReplayNode::in_shim(uint64_t rip) const {
@@ -622,6 +639,8 @@ uint32_t ReplayNode::take_debug_status(pid_t tid) {
   for (unsigned i = 0; i < debug_slots_.size(); i++) any |= debug_slots_[i].size ? 1u << i : 0;
   return any && !(status & kStep) && is_without_reason(*process_, tid) ? any : 0;
 }
+
+bool ReplayNode::has_debug_registers() { return debug_registers_work(); }
 
 Result<void> ReplayNode::set_debug_slots(const DebugSlots& slots) {
   FRIDAY_TRY_VOID(stop_threads());  // a running thread would keep the old ones

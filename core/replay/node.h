@@ -51,6 +51,7 @@ class ReplayNode final : public NodeControl {
   Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) override;
   Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override;
   Result<void> single_step(ThreadId thread) override;
+  bool has_debug_registers() override;
   Result<void> set_debug_slots(const DebugSlots& slots) override;
   uint32_t take_debug_hits(ThreadId thread) override;
   Result<std::vector<Mapping>> mappings() override;
@@ -156,6 +157,8 @@ class ReplayNode final : public NodeControl {
   bool in_shim(uint64_t rip) const;
   // Whether the address belongs to Friday's areas other than the shim, which the program does not have.
   bool is_fridays(uint64_t at) const;
+  // Whether the address is in the code that carries out stores which are patched (core/stop/patched_stores.h).
+  static bool in_patched_store(uint64_t at) { return at >= store_area && at < store_area + store_area_size; }
   // Whether the shim is reading through a pointer of the program, which may be invalid.
   bool probing(ThreadId id) const;
   const shim::Patch* patch_by_stub(uint64_t rip) const;
@@ -187,9 +190,13 @@ class ReplayNode final : public NodeControl {
   size_t load_patches();
   // Whether the shim has replaced the instruction at this address and emulates it.
   bool carried_out_at(Addr address);
+  // Whether the processor repeats the instruction at this address (rep movs and the like).
+  bool repeats_at(Addr address);
   // The site at the address at which the shim does the program's next step: it begins with a system call or an emulated
   // instruction, or is a loop's. Null: there is none.
   const shim::Patch* site_at(Addr address);
+  // Takes everything out of the process that breakpoints and watches have put there.
+  Result<void> remove_all_stops();
   // Reserves room for breakpoint pads near each module, so that continuing from a hit needs no single step.
   Result<void> make_pad_areas();
   PatchedBytes& patched_bytes() { return patched_; }

@@ -17,6 +17,11 @@ uint64_t ScheduleMemory::node_address(size_t slot) {
   return shim::kScheduleAddress + offsetof(shim::SharedSchedule, nodes) + slot * sizeof(shim::NodeSchedule);
 }
 
+bool ScheduleMemory::is_progress(uint64_t address) {
+  constexpr uint64_t kLow = shim::kScheduleAddress + offsetof(shim::SharedSchedule, progress);
+  return address >= kLow && address < kLow + sizeof(shim::SharedSchedule::progress);
+}
+
 Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector<NodeGates>& nodes) {
   if (nodes.size() > shim::kMaxNodes)
     return fail(ErrorCode::unsupported,

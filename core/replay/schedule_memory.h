@@ -21,6 +21,9 @@ class ScheduleMemory {
   uint64_t size() const { return size_; }
   // The address of the NodeSchedule of `slot`, the same in every node.
   static uint64_t node_address(size_t slot);
+  // Whether the address, in a node, is in the progress words of the nodes, which only a thread before its next event
+  // uses.
+  static bool is_progress(uint64_t address);
   // Call when the node of `slot` will do nothing more: nodes that wait for it continue.
   void finish(size_t slot);
   uint64_t done(size_t slot) const;

@@ -154,6 +154,7 @@ size_t ReplaySession::slot_of(NodeId id) const {
 }
 
 Result<void> ReplaySession::restart() {
+  FRIDAY_TRY_VOID(check_can_rebuild());
   moves_++;
   build_++;
   discard();
@@ -264,19 +265,11 @@ Result<Stop> ReplaySession::run() {
   if (options_.sync == SyncMode::clock) gather();
   for (NodeId id : std::exchange(at_.ended_now, {})) memory_->finish(slot_of(id));
   if (auto stop = resume_all()) return *stop;
+  Interrupt interrupt;
   for (;;) {
-    if (interrupt_.exchange(false) || (deadline && std::chrono::steady_clock::now() >= *deadline)) {
-      FRIDAY_TRY_VOID(stop_group());
-      ReplayNode* any = at_work();
-      Stop stop;
-      stop.kind = Stop::Kind::interrupt;
-      if (any) stop.node = any->id(), stop.thread = any->current();
-      if (any && memory_guard_->exceeded()) return fail_node(*any, stop.thread, memory_guard_->describe());
-      if (any && memory_guard_->stand_still())
-        return fail_node(*any, stop.thread,
-                         "all nodes wait for each other, so the order of this recording cannot be followed; the "
-                         "recording is damaged, or its code is not what was recorded. Copy it again");
-      return stop;
+    if (is_interrupted(interrupt)) {
+      FRIDAY_TRY(stop, stop_interrupted(interrupt));
+      if (stop) return std::move(*stop);
     }
     if (pause_at && options_.sync == SyncMode::clock && std::chrono::steady_clock::now() >= *pause_at) {
       FRIDAY_TRY_VOID(stop_group());
@@ -301,6 +294,70 @@ Result<Stop> ReplaySession::run() {
     }
     if (auto stop = handle(tid, status)) return stopped_on_its_way(std::move(*stop));
   }
+}
+
+// Whether it is time to stop the group, because somebody has interrupted it or its deadline has passed.
+bool ReplaySession::is_interrupted(Interrupt& interrupt) {
+  const auto now = std::chrono::steady_clock::now();
+  interrupt.asked = interrupt.asked || interrupt_.load() || (deadline && now >= *deadline);
+  return interrupt.asked && (!interrupt.again || now >= *interrupt.again);
+}
+
+// Stops the group for an interrupt. None if it goes on to a better place, and will be stopped again there.
+Result<std::optional<Stop>> ReplaySession::stop_interrupted(Interrupt& interrupt) {
+  FRIDAY_TRY_VOID(stop_group());
+  ReplayNode* any = at_work();
+  Stop stop{.kind = Stop::Kind::interrupt};
+  if (any) stop.node = any->id(), stop.thread = any->current();
+  if (any && memory_guard_->exceeded()) stop = fail_node(*any, stop.thread, memory_guard_->describe());
+  else if (any && memory_guard_->stand_still())
+    stop = fail_node(*any, stop.thread,
+                     "all nodes wait for each other, so the order of this recording cannot be followed; the recording "
+                     "is damaged, or its code is not what was recorded. Copy it again");
+  else if (goes_on(interrupt)) return resume_all();
+  interrupt_ = false;
+  return std::optional(std::move(stop));
+}
+
+// Whether an interrupted group goes on for a moment, because a run from elsewhere would not come by the place where it
+// stands.
+bool ReplaySession::goes_on(Interrupt& interrupt) {
+  using namespace std::chrono_literals;
+  constexpr auto kAgain = 100us;  // a node is in the middle of an event for some microseconds
+  constexpr auto kLongest = 1s;
+  const auto repeats = [&](ReplayNode* node) {
+    const auto pc = node ? node->program_counter(node->current()) : Result<uint64_t>(0);
+    return pc && *pc && node->repeats_at(Addr{*pc});
+  };
+  if (options_.sync != SyncMode::clock || (is_between_events() && !repeats(at_work()))) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (!interrupt.last) interrupt.last = now + kLongest;
+  if (now >= *interrupt.last) return false;
+  interrupt.again = now + kAgain;
+  if (!interrupt.alarm) interrupt.alarm.emplace();
+  interrupt.alarm->set(kAgain);
+  return true;
+}
+
+bool ReplaySession::is_between_events() {
+  if (options_.sync != SyncMode::clock || stepped_ || !stop_group()) return false;
+  return std::ranges::all_of(
+      nodes_, [&](auto& each) { return each.second->state() != NodeState::live || is_between_events(*each.second); });
+}
+
+bool ReplaySession::is_between_events(ReplayNode& node) {
+  const ReplayNode::Thread* thread = node.thread_of(node.current());
+  user_regs_struct r;
+  if (!thread || !TracedProcess::registers(thread->tid, r) || !node.refresh_control()) return false;
+  const Control& control = node.control();
+  if (node.in_shim(r.rip)) {
+    const bool waits = r.rip == control.trap_instruction + 1 &&
+                       (control.trap_reason == shim::kTrapStopEvent || control.trap_reason == shim::kTrapStarted);
+    // Otherwise it sleeps on the progress of another node, or is just being woken (pass_gates() in
+    // core/shim/replay.cc).
+    return waits || ScheduleMemory::is_progress(r.rdi);
+  }
+  return !thread->held && !ReplayNode::in_patched_store(r.rip);
 }
 
 // The node that an interrupt has found at work: one whose thread is in its own code, or else the one whose event is
@@ -534,6 +591,12 @@ Result<ReplayNode*> ReplaySession::node(NodeId id) {
 
 Result<ReplayNode*> ReplaySession::readable(NodeId id) {
   FRIDAY_TRY(found, node(id));
+  if (!found->has_process() && found->state() == NodeState::ended)
+    return fail(
+        ErrorCode::node_ended,
+        "node {} had ended before the checkpoint from which the group comes, and its memory is not kept there; go "
+        "to an earlier place to read it",
+        id);
   if (!found->has_process())
     return fail(ErrorCode::node_not_started, "node {} has not started yet at this point of the replay", id);
   return found;

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/alarm.h"
 #include "core/base/fd.h"
 #include "core/base/on_processor.h"
 #include "core/base/scratch.h"
@@ -55,12 +56,16 @@ class MemoryGuard;
 struct RecordedEnd;
 
 class ReplaySession {
+  friend class SavedCheckpoint;
+
  public:
   static Result<std::unique_ptr<ReplaySession>> open(const std::string& recording, ReplayOptions options);
   ~ReplaySession();
 
-  // Rebuilds all processes; the group then stands at its start. open() has done so once.
+  // Rebuilds all processes; the group then stands at its start. open() has done so once. If what they are made of
+  // cannot be read any more, fails before anything has changed.
   Result<void> restart();
+  Result<void> check_can_rebuild() const;
 
   // Keeps the state of the group, to come back to it by restore(). Stops all threads of the group, which goes on with
   // the next run. Fails with unsupported where the state cannot be kept; a moment later it can be.
@@ -78,6 +83,7 @@ class ReplaySession {
   // Messages for the user about this replay, each returned once: which nodes were added, and what this machine slows
   // down.
   std::vector<std::string> take_notices() { return std::exchange(notices_, {}); }
+  void add_notice(std::string notice) { notices_.push_back(std::move(notice)); }
   bool report_node_ends = false;
   // If set, run() returns a stop of the kind `interrupt` soon after this time, provided that something interrupts its
   // waitpid (see Alarm in core/debug/runner.cc).
@@ -110,6 +116,10 @@ class ReplaySession {
   Result<ReplayNode*> node(NodeId id);      // or a clear error
   Result<ReplayNode*> readable(NodeId id);  // or an error if it has not started
   bool all_ended() const;
+  // Whether the group stands where a run from elsewhere comes by, too: each live node is in its own code, or waits
+  // before its next event. Otherwise one is in the middle of an event. Stops all threads of the group. False in other
+  // orders than `clock`.
+  bool is_between_events();
   // Whether nothing has run since the processes were rebuilt.
   bool is_at_start() const { return !at_.moved; }
   // Grows whenever something may have run or was rebuilt: while it stays the same, the group stands where it stood.
@@ -152,6 +162,7 @@ class ReplaySession {
   Result<void> build_all();
   Result<void> offer_object(ReplayNode& node, uint64_t object);
   Result<void> build_node(ReplayNode& node);
+  Result<void> tell_shim(ReplayNode& node);
   void give_up_orphans();
   Result<void> run_to_start(ReplayNode& node);
   std::optional<Stop> resume_all();
@@ -199,6 +210,8 @@ class ReplaySession {
   Result<std::optional<UniqueFd>> wanted_file(ReplayNode& node, const std::string& path) const;
   Result<std::optional<UniqueFd>> wanted_descriptor(ReplayNode& node, const siginfo_t& info,
                                                     const user_regs_struct& registers);
+  Result<int64_t> answer_to(ReplayNode& node, const ReplayNode::Thread& thread, const siginfo_t& info,
+                            const user_regs_struct& registers);
   std::optional<Stop> answer_refused_call(ReplayNode& node, ReplayNode::Thread& thread, const siginfo_t& info);
   void forget_unmapped();
   static std::unexpected<Error> refused_to(const ReplayNode& node, const std::string& what);
@@ -211,6 +224,16 @@ class ReplaySession {
   RecordedEnd recorded_end(const ReplayNode& node) const;
   Result<void> stop_group();
   Stop stop_of(Stop::Kind kind, ReplayNode& node, const ReplayNode::Thread& thread);
+  // An interrupt, or a deadline, that run() has not answered yet.
+  struct Interrupt {
+    bool asked = false;
+    std::optional<std::chrono::steady_clock::time_point> again, last;  // when to look again, at the latest
+    std::optional<Alarm> alarm;
+  };
+  bool is_interrupted(Interrupt& interrupt);
+  Result<std::optional<Stop>> stop_interrupted(Interrupt& interrupt);
+  bool goes_on(Interrupt& interrupt);
+  bool is_between_events(ReplayNode& node);
   ReplayNode* at_work();
   Stop stopped_on_its_way(Stop stop);
   Stop finish(Stop stop);

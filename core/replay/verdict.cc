@@ -47,7 +47,7 @@ ReplayVerdict judge_replay(ReplaySession& session, bool hash) {
     const uint64_t recorded = session.schedule().event_count(id);
     NodeVerdict verdict{.id = id,
                         .name = node.info().name,
-                        .events = node.has_process() ? node.events_done() : 0,
+                        .events = node.state() == NodeState::waiting ? 0 : node.events_done(),
                         .outcome = node.outcome(),
                         .cut_off = {},
                         .hash = {},

@@ -20,11 +20,6 @@ constexpr uint64_t reach = 0x7ff00000;  // the range of a 32-bit displacement, m
 
 uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }
 
-bool repeats(const Instruction& instruction) {
-  constexpr auto any = ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE;
-  return (instruction.decoded.attributes & any) != 0;
-}
-
 // Reads as many bytes at `address` as are readable: an instruction may end at the end of its mapping.
 Result<size_t> read_code(NodeControl& node, Addr address, std::span<std::byte> out) {
   if (auto all = node.read_raw(address, out); all) return out.size();
@@ -290,6 +285,18 @@ Result<void> Breakpoints::step_clean(ThreadId thread, const user_regs_struct& be
   if (!(after.eflags & trap_flag)) return {};
   after.eflags &= ~trap_flag;
   return node_.set_registers(thread, after);
+}
+
+Result<void> Breakpoints::remove_pad_areas() {
+  for (const Area& area : std::exchange(areas_, {})) {
+    const uint64_t empty[] = {area.area.base.value, area.area.size, MADV_DONTNEED};
+    const uint64_t closed[] = {area.area.base.value, area.area.size, PROT_NONE};
+    FRIDAY_TRY_VOID(node_.inject(SYS_madvise, empty));
+    FRIDAY_TRY_VOID(node_.inject(SYS_mprotect, closed));
+  }
+  pads_.clear();
+  codes_.clear();
+  return {};
 }
 
 std::map<uint64_t, Breakpoints::Pad>::const_iterator Breakpoints::pad_of(uint64_t pc) const {

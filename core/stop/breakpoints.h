@@ -81,6 +81,8 @@ class Breakpoints {
   Result<void> remove(Addr address, BreakpointOwner owner);
   Result<void> remove_all(BreakpointOwner owner);
   Result<void> clear();  // for all owners
+  // Gives the pad areas back as they were reserved. There must be no breakpoint.
+  Result<void> remove_pad_areas();
 
   bool contains(Addr address) const { return sites_.contains(patches_.executed_at(address).value); }
   std::vector<Addr> places_of(BreakpointOwner owner) const;

@@ -78,6 +78,11 @@ std::optional<bool> branch_taken(const Instruction& instruction, uint64_t eflags
   }
 }
 
+bool repeats(const Instruction& instruction) {
+  constexpr auto any = ZYDIS_ATTRIB_HAS_REP | ZYDIS_ATTRIB_HAS_REPE | ZYDIS_ATTRIB_HAS_REPNE;
+  return (instruction.decoded.attributes & any) != 0;
+}
+
 bool only_computes(const Instruction& instruction) {
   switch (instruction.decoded.meta.category) {
     case ZYDIS_CATEGORY_SYSCALL:

@@ -43,6 +43,9 @@ const ZydisDecodedOperand* rip_operand(const Instruction& instruction);
 // Whether a conditional branch (jcc; not loop or jrcxz) is taken with these flags; none for any other instruction.
 std::optional<bool> branch_taken(const Instruction& instruction, uint64_t eflags);
 
+// Whether the instruction has a prefix by which the processor repeats it (rep, repe, repne).
+bool repeats(const Instruction& instruction);
+
 // Whether the instruction only computes. False if it enters the kernel, ends the program, is handled by the shim
 // (rdtsc, cpuid, pause), or has a result that execution does not determine (rdrand, transactions). It may store and
 // branch.

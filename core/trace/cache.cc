@@ -44,21 +44,27 @@ void CacheWriter::append(const void* bytes, size_t size) {
   if (size) data_.append(static_cast<const char*>(bytes), size);
 }
 
-Result<void> CacheWriter::write(const Recording& recording, const std::string& name, uint64_t fingerprint) {
+Result<void> CacheWriter::write_to(const Beneath& file, uint64_t fingerprint) {
   CacheHeader header{kCacheMagic, fingerprint, data_.size(), XXH3_64bits(data_.data(), data_.size())};
   data_.insert(0, reinterpret_cast<const char*>(&header), sizeof header);
-  return write_beneath(recording.inside("cache/" + name), data_);
+  return write_beneath(file, data_);
 }
 
 Result<CacheReader> CacheReader::open(const Recording& recording, const std::string& name, uint64_t fingerprint) {
-  CacheReader reader;
   uint64_t most = 16u << 20;
   for (const NodeInfo& node : recording.nodes())
     most += node.trace_bytes * 4;  // no cache file holds more than 4 bytes for each byte of trace
-  FRIDAY_TRY(data, read_beneath(recording.inside("cache/" + name), most));
+  return open_file(recording.inside("cache/" + name), fingerprint, most);
+}
+
+Result<CacheReader> CacheReader::open_file(const Beneath& file, uint64_t fingerprint, uint64_t most) {
+  CacheReader reader;
+  FRIDAY_TRY(data, read_beneath(file, most));
   reader.data_ = std::move(data);
   CacheHeader header;
-  auto unusable = [&] { return fail(ErrorCode::bad_input, "the cache {} is stale or damaged", name); };
+  auto unusable = [&] {
+    return fail(ErrorCode::bad_input, "{} is damaged, or was made from another recording", file.path());
+  };
   if (reader.data_.size() < sizeof header) return unusable();
   memcpy(&header, reader.data_.data(), sizeof header);
   const char* body = reader.data_.data() + sizeof header;

@@ -30,7 +30,11 @@ class CacheWriter {
     data_.resize((data_.size() + 7) & ~size_t{7});
   }
   // Writes the file atomically, under cache/ in the recording. Makes that directory (mode 0700) if it does not exist.
-  Result<void> write(const Recording& recording, const std::string& name, uint64_t fingerprint);
+  Result<void> write(const Recording& recording, const std::string& name, uint64_t fingerprint) {
+    return write_to(recording.inside("cache/" + name), fingerprint);
+  }
+  // The same for a file that is no cache, but has the form of one.
+  Result<void> write_to(const Beneath& file, uint64_t fingerprint);
 
  private:
   void append(const void* bytes, size_t size);
@@ -41,6 +45,8 @@ class CacheReader {
  public:
   // Fails if no cache file `name` exists, if its fingerprint differs, or if it is damaged.
   static Result<CacheReader> open(const Recording& recording, const std::string& name, uint64_t fingerprint);
+  // The same for a file that is no cache, but has the form of one. Fails if it is larger than `most` bytes.
+  static Result<CacheReader> open_file(const Beneath& file, uint64_t fingerprint, uint64_t most);
 
   // Reads the next array; call it in the order of the writer's add(). Returns false if the bytes there cannot be such
   // an array.

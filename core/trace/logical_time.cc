@@ -156,6 +156,12 @@ uint64_t Schedule::position_at(const LogicalTime& time) const {
   return low;
 }
 
+uint64_t Schedule::position_at(double seconds) const {
+  const double ns = seconds * 1e9 - 500;
+  if (!(ns <= 9e18 - static_cast<double>(origin()))) return total_;
+  return position_at(LogicalTime{origin() + static_cast<int64_t>(ns), 0, {}, 0});
+}
+
 std::map<std::pair<NodeId, NodeId>, PairTraffic> Schedule::traffic_between() const {
   std::map<std::pair<NodeId, NodeId>, PairTraffic> pairs;
   for (const Edge& edge : edges_) {

@@ -76,6 +76,8 @@ class Schedule {
   uint64_t events_before(NodeId node, uint64_t position) const;
   // The position of the first event at or after `time`.
   uint64_t position_at(const LogicalTime& time) const;
+  // The same for seconds since origin(), compared with the microsecond precision in which times are shown.
+  uint64_t position_at(double seconds) const;
 
   std::map<std::pair<NodeId, NodeId>, PairTraffic> traffic_between() const;
   const NodeTraffic& traffic_of(NodeId node) const;

@@ -1,6 +1,5 @@
 #include "core/trace/recording.h"
 
-#include <dirent.h>
 #include <sys/stat.h>
 #include <xxhash.h>
 
@@ -16,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/files.h"
+#include "core/base/numbers.h"
 #include "core/base/processes.h"
 #include "core/trace/aliases.h"
 #include "core/trace/calls.h"
@@ -202,23 +202,15 @@ void read_trace_facts(const Beneath& trace, NodeInfo& node) {
 
 Result<std::vector<NodeId>> list_node_ids(const Beneath& nodes) {
   const std::string path = nodes.path();
-  auto opened = open_directory_beneath(nodes);
-  if (!opened && opened.error().code == ErrorCode::bad_input) return std::unexpected(opened.error());
-  DIR* directory = opened ? ::fdopendir(opened->get()) : nullptr;
-  if (!directory)
+  const auto names = names_beneath(nodes);
+  if (!names && names.error().code == ErrorCode::bad_input) return std::unexpected(names.error());
+  if (!names)
     return fail(ErrorCode::bad_input, "{} holds no nodes ({}). Record one with `friday record -o REC -- PROGRAM`", path,
-                opened ? errno_text(errno) : opened.error().message);
-  opened->release();  // closedir(3) closes the descriptor
+                names.error().message);
   std::vector<NodeId> ids;
-  while (const dirent* entry = ::readdir(directory)) {
-    std::string_view name = entry->d_name;
-    NodeId id;
-    auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id.value);
-    const bool whole = error == std::errc{} && end == name.data() + name.size();
-    // only the canonical spelling, so that a node has one name
-    if (whole && (name.size() == 1 || name[0] != '0')) ids.push_back(id);
-  }
-  ::closedir(directory);
+  for (const std::string& name : *names)
+    if (const auto number = canonical_number(name); number && *number <= UINT32_MAX)
+      ids.push_back({static_cast<uint32_t>(*number)});
   std::ranges::sort(ids);
   if (ids.empty())
     return fail(ErrorCode::bad_input, "{} holds no nodes. Record one with `friday record -o REC -- PROGRAM`", path);

@@ -1,0 +1,193 @@
+#include "console/slices.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "console/complain.h"
+#include "console/say.h"
+#include "core/base/counted.h"
+#include "core/base/fd.h"
+#include "core/replay/cuts.h"
+#include "core/replay/saved_checkpoint.h"
+#include "core/replay/verdict.h"
+
+namespace friday {
+namespace {
+
+using nlohmann::json;
+
+struct Slice {
+  uint64_t from = 0, to = 0;  // events; `to` is that of the whole recording for the last one
+  pid_t process = 0;
+  UniqueFd told;  // what its process writes
+  std::string text;
+  std::optional<json> result;
+};
+
+// The slices between checkpoints that come nearest to equal parts.
+std::vector<Slice> choose(std::vector<uint64_t> saved, uint64_t events, uint64_t count) {
+  std::erase_if(saved, [&](uint64_t each) { return each == 0 || each >= events; });
+  std::vector<uint64_t> cuts;
+  for (uint64_t i = 1; i < count && !saved.empty(); i++) {
+    const uint64_t ideal = events / count * i;
+    const auto distance = [&](uint64_t each) { return each > ideal ? each - ideal : ideal - each; };
+    cuts.push_back(*std::ranges::min_element(saved, {}, distance));
+  }
+  const auto again = std::ranges::unique(cuts);
+  cuts.erase(again.begin(), again.end());
+  std::vector<Slice> slices;
+  cuts.push_back(events);
+  for (uint64_t from = 0; uint64_t to : cuts) slices.push_back({.from = from, .to = to}), from = to;
+  return slices;
+}
+
+// The hash of the state of each live node.
+Result<std::vector<uint64_t>> hashes(ReplaySession& session) {
+  std::vector<uint64_t> all;
+  for (NodeId id : session.nodes()) {
+    all.push_back(session.find(id)->events_done());
+    if (session.find(id)->state() != NodeState::live) continue;
+    FRIDAY_TRY(hash, session.state_hash(id));
+    all.push_back(hash);
+  }
+  return all;
+}
+
+// Replays one slice. Returns why it is not verified; empty if it is.
+Result<std::string> replay(const std::string& recording, const ReplayOptions& options, const Slice& slice) {
+  FRIDAY_TRY(session, ReplaySession::open(recording, options));
+  FRIDAY_TRY(start, session->checkpoint());
+  if (slice.from) {
+    FRIDAY_TRY(loaded, SavedCheckpoint::load(*session, slice.from, *start));
+    FRIDAY_TRY_VOID(session->restore(*loaded));
+  }
+  const bool is_last = slice.to >= session->schedule().event_count();
+  if (is_last) {
+    FRIDAY_TRY_VOID(replay_to_end(*session));
+    const ReplayVerdict verdict = judge_replay(*session, false);
+    if (!verdict.failure.empty()) return fail(ErrorCode::component_died, "{}", verdict.failure);
+    return verdict.problems;
+  }
+  FRIDAY_TRY(stop, run_to_cut(*session, slice.to));
+  if (stop.kind == Stop::Kind::divergence) return describe(*stop.divergence);
+  if (stop.kind != Stop::Kind::event)
+    return fail(ErrorCode::component_died, "it ended before event {}: {}", slice.to,
+                stop.message.empty() ? name_of(stop.kind) : stop.message);
+  FRIDAY_TRY(reached, hashes(*session));
+  FRIDAY_TRY(loaded, SavedCheckpoint::load(*session, slice.to, *start));
+  FRIDAY_TRY_VOID(session->restore(*loaded));
+  FRIDAY_TRY(held, hashes(*session));
+  if (reached == held) return "";
+  return fmt::format(
+      "the state after event {} is not what the checkpoint there holds; make it again (friday checkpoint "
+      "--drop), and if that does not help, the recording does not repeat\n",
+      slice.to);
+}
+
+// In the process of a slice: replays it and tells the result.
+[[noreturn]] void carry_out(const std::string& recording, const ReplayOptions& options, const Slice& slice, int to) {
+  const auto problems = replay(recording, options, slice);
+  const json result = problems ? json{{"problems", *problems}}
+                               : json{{"error", describe(problems.error())},
+                                      {"died", problems.error().code == ErrorCode::component_died}};
+  const std::string text = result.dump(-1, ' ', false, json::error_handler_t::replace);
+  (void)write_all(to, std::as_bytes(std::span(text)));
+  _exit(0);
+}
+
+Result<void> begin(const std::string& recording, const ReplayOptions& options, Slice& slice) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(errno, "cannot make a pipe");
+  slice.told.reset(ends[0]);
+  UniqueFd far(ends[1]);
+  slice.process = fork();
+  if (slice.process < 0) return fail_errno(errno, "cannot start a process for a slice");
+  if (slice.process == 0) carry_out(recording, options, slice, far.get());
+  return {};
+}
+
+// Reads what the process has told. False at its end.
+bool hear(Slice& slice) {
+  char buffer[1 << 14];
+  const ssize_t got = read(slice.told.get(), buffer, sizeof buffer);
+  if (got > 0) slice.text.append(buffer, static_cast<size_t>(got));
+  if (got > 0 || (got < 0 && errno == EINTR)) return true;
+  int status = 0;
+  while (waitpid(slice.process, &status, 0) < 0 && errno == EINTR) {}
+  const json told = json::parse(slice.text, nullptr, false);
+  slice.result = told.is_object() ? told
+                                  : json{{"error", fmt::format("the process of this slice {}", ending_text(status))},
+                                         {"died", true}};
+  slice.told.reset();
+  return false;
+}
+
+Result<void> run(std::vector<Slice>& slices, const std::string& recording, const ReplayOptions& options) {
+  cpu_set_t processors;
+  const size_t most = sched_getaffinity(0, sizeof processors, &processors) == 0 ? CPU_COUNT(&processors) : 1;
+  size_t next = 0, done = 0;
+  while (done < slices.size()) {
+    for (; next < slices.size() && next - done < most; next++) FRIDAY_TRY_VOID(begin(recording, options, slices[next]));
+    std::vector<pollfd> waited;
+    std::vector<Slice*> of;
+    for (Slice& slice : slices)
+      if (slice.told) waited.push_back({slice.told.get(), POLLIN, 0}), of.push_back(&slice);
+    if (poll(waited.data(), waited.size(), -1) < 0 && errno != EINTR) return fail_errno(errno, "waiting for a slice");
+    for (size_t i = 0; i < waited.size(); i++)
+      if (waited[i].revents && !hear(*of[i])) done++;
+  }
+  return {};
+}
+
+}  // namespace
+
+int verify_slices(const std::string& path, const ReplayOptions& options, uint64_t count, bool as_json) {
+  const auto began = std::chrono::steady_clock::now();
+  const auto work = [&]() -> Result<std::vector<Slice>> {
+    FRIDAY_TRY(recording, Recording::open(path));
+    if (options.sync != SyncMode::clock || !options.nodes.empty())
+      return fail(ErrorCode::usage, "--slices replays all nodes in the order clock, for which checkpoints are made");
+    FRIDAY_TRY(schedule, Schedule::load_or_compute(recording));
+    FRIDAY_TRY(saved, saved_checkpoints(recording));
+    auto slices = choose(saved, schedule.event_count(), count);
+    if (slices.size() < count)
+      say(stderr,
+          "friday verify: {} only, as the recording holds no more checkpoints; `friday checkpoint` makes some\n",
+          counted(slices.size(), "slice"));
+    FRIDAY_TRY_VOID(run(slices, path, options));
+    return slices;
+  };
+  auto slices = work();
+  if (!slices) return complain("verify", slices.error());
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  json list = json::array();
+  bool held = true, died = false, failed = false;
+  for (const Slice& slice : *slices) {
+    json entry = *slice.result;
+    entry["from"] = slice.from, entry["to"] = slice.to;
+    const std::string error = entry.value("error", ""), problems = entry.value("problems", "");
+    held = held && error.empty() && problems.empty();
+    died = died || entry.value("died", false);
+    failed = failed || !error.empty();
+    if (!as_json && !(error.empty() && problems.empty()))
+      fmt::print("events {} to {}: {}\n", slice.from, slice.to, printable_lines(error.empty() ? problems : error));
+    list.push_back(std::move(entry));
+  }
+  const uint64_t events = slices->back().to;
+  if (as_json) say_json({{"held", held}, {"events", events}, {"seconds", seconds}, {"slices", std::move(list)}});
+  else if (held)
+    say("verified: {} in {}, {:.3f} s\n", counted(events, "event"), counted(slices->size(), "slice"), seconds);
+  return died ? kDied : failed ? kBadInput : held ? 0 : kDiverged;
+}
+
+}  // namespace friday
