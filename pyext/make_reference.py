@@ -36,9 +36,9 @@ SECTIONS = {
                "CallFailed", "Divergence", "CodePlace", "NearEvent", "BadRecording", "ComponentDied", "Unsupported", "AtError"],
     "What the core tells": ["Stop", "LogicalTime", "NodeInfo", "Backend"],
 }
-ATTRIBUTES_HIDDEN = {"types", "plans", "decoders", "names", "listed", "aliases", "run", "purpose"}  # in __init__, of no use to a script
+ATTRIBUTES_HIDDEN = {"types", "plans", "decoders", "names", "listed", "aliases", "run", "purpose", "states", "tracer", "on_traced"}  # in __init__, of no use to a script
 # Of the package itself, public by name only.
-HIDDEN = {"note_ended", "set_block", "set_suite", "report_assertion", "declared", "at_end_functions", "stop_asked", "set_handler"}
+HIDDEN = {"note_ended", "set_block", "set_suite", "report_assertion", "declared", "at_end_functions", "stop_asked", "set_handler", "run_again", "origin_lines"}
 MADE = {"Session", "Recording", "Violated"}  # by users: the page shows how
 UNSHOWN = {"Backend"}  # in __init__.pyi only
 ALIASES = {"Progress": "Callable[[float, float], None]"}
@@ -205,7 +205,8 @@ class Reader:
 
 # -- __init__.pyi -----------------------------------------------------------------------------------------------------
 def pyi_function(node: ast.FunctionDef, indent: str = "") -> list[str]:
-    head = ast.FunctionDef(node.name, node.args, [ast.Expr(ast.Constant(...))], node.decorator_list, node.returns, None, lineno=1)
+    head = ast.FunctionDef(node.name, node.args, [ast.Expr(ast.Constant(...))],
+                           [each for each in node.decorator_list if not ast.unparse(each).startswith("_")], node.returns, None, lineno=1)
     *lines, end, _ = ast.unparse(ast.fix_missing_locations(head)).splitlines()
     return [indent + line for line in (*lines, end + " ...")]
 

@@ -121,10 +121,10 @@ void bind_session(py::module_& module) {
       .def("condition", &Session::condition)
       .def(
           "resume",
-          [](const py::object& self, std::optional<double> timeout) {
-            return make_stop(self, self.cast<Session&>().resume(timeout));
+          [](const py::object& self, std::optional<double> timeout, std::optional<std::pair<uint32_t, uint64_t>> last) {
+            return make_stop(self, self.cast<Session&>().resume(timeout, last));
           },
-          py::arg("timeout") = py::none())
+          py::arg("timeout") = py::none(), py::arg("last") = py::none())
       .def("step",
            [](const py::object& self, uint32_t node, const std::string& command) {
              return make_stop(self, self.cast<Session&>().step(node, command));
@@ -147,15 +147,29 @@ void bind_session(py::module_& module) {
              return make_stop(self, self.cast<Session&>().go_to_mark(mark));
            })
       .def("origin", &origin_of)
-      .def("note_move", &Session::note_move)
+      .def("new_checkpoints", &Session::new_checkpoints)
+      .def("checkpoint_numbers", &Session::checkpoint_numbers)
+      .def("note_copy", &Session::note_copy)
+      .def("drop_checkpoints", &Session::drop_checkpoints)
+      .def("come_again",
+           [](const py::object& self, uint64_t number, const py::function& each) {
+             return self.cast<Session&>().come_again(number,
+                                                     [&](const DebugStop& stop) { each(make_stop(self, stop)); });
+           })
+      .def("note_move", &Session::note_move, py::arg("tag") = 0)
       .def("drop_move", &Session::drop_move)
       .def("come_back", &Session::come_back)
+      .def("cut_named", &Session::cut_named)
       .def("total_events", &Session::total_events)
       .def("at_position", &Session::at_position)
       .def(
           "undo",
-          [](const py::object& self, bool forward) { return make_stop(self, self.cast<Session&>().undo(forward)); },
-          py::arg("forward") = false)
+          [](const py::object& self, bool forward, uint64_t tag) -> py::object {
+            auto undone = self.cast<Session&>().undo(forward, tag);
+            if (!undone) return py::none();
+            return py::make_tuple(make_stop(self, std::move(undone->first)), undone->second);
+          },
+          py::arg("forward") = false, py::arg("tag") = 0)
       .def("release_processor", &Session::release_processor)
       .def("interrupt", &Session::interrupt)
       .def("restart", &Session::restart, py::arg("sync") = py::none())

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/base/printable.h"
+#include "core/replay/cuts.h"
 #include "core/trace/aliases.h"
 #include "core/trace/event_text.h"
 #include "core/trace/outputs.h"
@@ -229,13 +231,10 @@ class Session {
   }
 
   uint64_t event_count(uint32_t node) { return replay().schedule().event_count(known_node(node)); }
-  // Returns (node, event) of the first event at or after `seconds`, compared with the microsecond precision in which
-  // times are shown.
+  // Returns (node, event) of the first event at or after `seconds`.
   std::optional<std::pair<uint32_t, uint64_t>> find_time(double seconds) {
     const auto& order = replay().schedule();
-    const double ns = seconds * 1e9 - 500;
-    if (ns > 9e18 - static_cast<double>(origin_)) return std::nullopt;
-    const uint64_t position = order.position_at({origin_ + static_cast<int64_t>(ns), 0, {}, 0});
+    const uint64_t position = order.position_at(seconds);
     if (position >= order.event_count()) return std::nullopt;
     const Mark mark = order.at_position(position);
     return std::pair{mark.node.value, mark.event.value};
@@ -284,6 +283,11 @@ class Session {
     all["refusal"] = history.refusal();
     all["kept"] = kept;
     return all;
+  }
+  static std::vector<std::pair<uint64_t, uint64_t>> numbers_of(const std::vector<History::Entry>& entries) {
+    std::vector<std::pair<uint64_t, uint64_t>> numbers;
+    for (const History::Entry& entry : entries) numbers.emplace_back(entry.number, entry.checkpoint->events());
+    return numbers;
   }
   bool approach(uint32_t node, uint64_t event) {
     const Mark target{known_node(node), {event}};
@@ -401,8 +405,10 @@ class Session {
     check_or_raise(known(debugger().stop_points().set_condition(id, text.value_or(""))));
   }
 
-  DebugStop resume(std::optional<double> timeout) {
-    auto result = interruptible([&](Debugger& d) { return d.runner().resume(timeout); });
+  // last: (node, event), before which the run ends.
+  DebugStop resume(std::optional<double> timeout, std::optional<std::pair<uint32_t, uint64_t>> last) {
+    const auto mark = last ? std::optional(Mark{known_node(last->first), {last->second}}) : std::nullopt;
+    auto result = interruptible([&](Debugger& d) { return d.runner().resume(timeout, mark); });
     DebugStop stop = stopped(std::move(result));
     return stop;
   }
@@ -440,11 +446,38 @@ class Session {
     if (!position) raise({ErrorCode::usage, "the start is no place of a node: restart goes there"});
     return stopped(interruptible([&](Debugger& d) { return d.backward().go_to(*position); }));
   }
-  void note_move() { debugger().moves().note(); }
+  // (number, events) of each checkpoint that was made since the last call.
+  std::vector<std::pair<uint64_t, uint64_t>> new_checkpoints() { return numbers_of(debugger().history().take_new()); }
+  // The same of each that there is.
+  std::vector<std::pair<uint64_t, uint64_t>> checkpoint_numbers() { return numbers_of(debugger().history().entries()); }
+  void note_copy(double seconds) {
+    debugger().history().note_copy(std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9)));
+  }
+  void drop_checkpoints(uint64_t events) { debugger().history().drop_behind(events); }
+  // Calls `each` with each stop on the way from the checkpoint of this number to where the group stands. False if there
+  // is no such checkpoint any more.
+  bool come_again(uint64_t number, const std::function<void(const DebugStop&)>& each) {
+    auto from = debugger().history().numbered(number);
+    if (!from) return false;
+    const auto call = [&](const DebugStop& stop) {
+      py::gil_scoped_acquire locked;
+      try {
+        each(stop);
+      } catch (py::error_already_set& error) {
+        error.discard_as_unraisable("a handler that runs again");
+      }
+    };
+    auto done = interruptible([&](Debugger& d) { return d.backward().come_again(std::move(from), call); });
+    if (!done && done.error().code == ErrorCode::interrupted) replay().clear_interrupt();
+    check_or_raise(std::move(done));
+    return true;
+  }
+  void note_move(uint64_t tag) { debugger().moves().note(tag); }
   void drop_move() { debugger().moves().drop(); }
   void come_back() {
     check_or_raise(unlocked([&](Debugger& d) { return d.moves().come_back(); }));
   }
+  uint64_t cut_named(const std::string& place) { return value_or_raise(friday::cut_named(replay().schedule(), place)); }
   uint64_t total_events() { return replay().schedule().event_count(); }
   std::pair<uint32_t, uint64_t> at_position(uint64_t position) {
     if (position >= total_events())
@@ -452,8 +485,12 @@ class Session {
     const Mark mark = replay().schedule().at_position(position);
     return {mark.node.value, mark.event.value};
   }
-  std::optional<DebugStop> undo(bool forward) {
-    return value_or_raise(unlocked([&](Debugger& d) { return forward ? d.moves().redo() : d.moves().undo(); }));
+  // (stop, tag of the place); none if there is no such place.
+  std::optional<std::pair<DebugStop, uint64_t>> undo(bool forward, uint64_t tag) {
+    auto undone =
+        value_or_raise(unlocked([&](Debugger& d) { return forward ? d.moves().redo(tag) : d.moves().undo(tag); }));
+    if (!undone) return std::nullopt;
+    return std::pair{std::move(undone->stop), undone->tag};
   }
   void release_processor() {
     if (debugger_) debugger_->session().leave_processor();

@@ -20,7 +20,7 @@ Rules for all methods:
 from __future__ import annotations
 
 import builtins
-from typing import Any, Hashable, Mapping, Protocol, Sequence
+from typing import Any, Callable, Hashable, Mapping, Protocol, Sequence
 
 RawValue = tuple["int | str", bytes, "int | None"]
 """(type id, the value's bytes in memory order, the address it was read from or None for a temporary)."""
@@ -228,7 +228,7 @@ class Backend(Protocol):
         the stop's message says so."""
 
     # -- running -----------------------------------------------------------------------------------------------------
-    def resume(self, timeout: float | None) -> Stop:
+    def resume(self, timeout: float | None = None, last: "tuple[int, int] | None" = None) -> Stop:
         """Hot. Runs the group until something of `Stop.kind` happens; with a timeout, returns `pause` after so many
         seconds of this machine's time. Honours Ctrl-C. Raises ComponentDied."""
     def step(self, node: int, command: str) -> Stop:
@@ -253,19 +253,32 @@ class Backend(Protocol):
     def origin(self, node: int, where: str, low: int, size: int, most: int) -> "Sequence[Hop]":
         """Follows bytes of a node back, at most `most` hops; the group stands elsewhere then. where, low: as in Bytes. Raises AtError if
         they cannot be read, Unsupported in another order than "clock" and if a node is altered, KeyboardInterrupt, ComponentDied."""
-    def note_move(self) -> None:
-        """Call before a command of the user moves the group: `undo` comes back to here."""
+    def new_checkpoints(self) -> "list[tuple[int, int]]":
+        """The number, and the events of all nodes, of each checkpoint that was made since the last call."""
+    def checkpoint_numbers(self) -> "list[tuple[int, int]]":
+        """The same of each checkpoint that there is."""
+    def note_copy(self, seconds: float) -> None:
+        """Call if more was copied for a checkpoint, which has taken so long: its cost counts too."""
+    def drop_checkpoints(self, events: int) -> None:
+        """Drops the checkpoints behind the place after so many events of all nodes."""
+    def come_again(self, number: int, each: "Callable[[Stop], None]") -> bool:
+        """Runs from the checkpoint of this number to where the group stands, and calls `each` with the stop at each hit and each end of a
+        node on the way. False if there is no such checkpoint any more. Raises Unsupported, KeyboardInterrupt, ComponentDied."""
+    def note_move(self, tag: int = 0) -> None:
+        """Call before a command of the user moves the group: `undo` comes back to here. tag: the caller's."""
     def drop_move(self) -> None:
         """Call if the command has not moved it after all."""
     def come_back(self) -> None:
         """Brings the group to where it stood at the last `note_move`, for good: there is nothing to redo then."""
+    def cut_named(self, place: str) -> int:
+        """The position of a place, a mark or a time in seconds: how many events of all nodes come before. Raises UsageError."""
     def total_events(self) -> int:
         """How many events all nodes together have."""
     def at_position(self, position: int) -> tuple[int, int]:
         """The node and event at a position of the total order, from 0."""
-    def undo(self, forward: bool = False) -> "Stop | None":
-        """Brings the group to where it stood at the last `note_move`; `forward`: to where it stood before the last `undo`. None if there is
-        no such place."""
+    def undo(self, forward: bool = False, tag: int = 0) -> "tuple[Stop, int] | None":
+        """Brings the group to where it stood at the last `note_move`; `forward`: to where it stood before the last `undo`. tag: for the
+        place where it stands now. Returns the stop and the tag of the place, None if there is no such place."""
     def release_processor(self) -> None:
         """Call when the group will stand for a while: releases the binding to one processor, which one `resume` keeps for the next."""
     def interrupt(self) -> None:

@@ -173,7 +173,7 @@ def run_command(session: "Session", command: Command, *, filename: str | None = 
 def _run_move(session: "Session", move: Callable[[], Any], out: Output) -> None:
     """Carries out a command that moves the group. `undo` takes it back, unless it has failed before it moved anything."""
     moves, altered = session.moves, session.altered
-    session.backend.note_move()
+    session.backend.note_move(session.states.tag())
     try:
         move()
     finally:

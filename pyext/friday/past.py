@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .backend import Backend, Stop
     from .nodes import Nodes
     from .points import StopPoint
+    from .states import States
 
 
 class Past:
@@ -34,6 +35,7 @@ class Past:
         id_of: Callable[[Any], int]
         _pass_to: "Callable[[Callable[[float | None], Stop]], Stop]"
         _refresh_ended: Callable[[], None]
+        states: "States"
 
     def _check_stands(self) -> None:
         if self._running:
@@ -61,6 +63,7 @@ class Past:
             self._running = False
             self.backend.release_processor()
             self._has_gone_back()
+            self.states.arrived()
 
     def _goto_mark(self, mark: str) -> "Stop":
         if mark == START:
@@ -88,6 +91,7 @@ class Past:
         stop = self._pass_to(lambda timeout: self.backend.run_to(where, event, timeout))
         if stop.kind == "reached":
             self.here = stop.node
+        self.states.arrived()
         return stop
 
     def reverse_continue(self) -> "Stop | None":
@@ -124,6 +128,7 @@ class Past:
         """Brings the group to where it stood at the last `note_move` of the backend; `redo` does not go where it was since."""
         self.backend.come_back()
         self._has_gone_back()
+        self.states.arrived()
 
     def first(self, predicate: Callable[[], Any]) -> "Stop | None":
         """Brings the group to the first place at which predicate() is true, and returns the Stop; None if it is true at the start, where
@@ -149,10 +154,13 @@ class Past:
 
     def _undo(self, forward: bool) -> "Stop | None":
         self._check_stands()
-        stop = self.backend.undo(forward)
-        if stop is not None:
-            self._has_gone_back()
-            self.here, self._standing = stop.node, stop
+        undone = self.backend.undo(forward, self.states.tag())
+        if undone is None:
+            return None
+        stop, tag = undone
+        self._has_gone_back()
+        self.here, self._standing = stop.node, stop
+        self.states.returned(tag)
         return stop
 
     def restart(self, sync: str | None = None) -> None:
@@ -162,6 +170,7 @@ class Past:
             raise UsageError("the group is running and a handler cannot restart it: call friday.stop() in the handler, and restart() after run() has returned")
         self.backend.restart(sync)
         self._has_gone_back()
+        self.states.arrived()
 
     def _has_gone_back(self) -> None:
         self.last_stop, self._standing, self.finished = None, None, False
@@ -169,11 +178,15 @@ class Past:
         self.moves += 1
         self._refresh_ended()
 
-    def set_checkpoints(self, on: bool | None = None, *, budget: int | None = None) -> None:
+    def set_checkpoints(self, on: bool | None = None, *, budget: int | None = None, names: bool | None = None) -> None:
         """Whether runs make checkpoints, from which `goto` reaches an earlier place without replaying from the start; the console
         does, scripts do not unless asked. They cost about a twentieth of a run's time. budget: the memory that all together may
-        take, in bytes; by default a quarter of what is available. Needs the order "clock"."""
+        take, in bytes; by default a quarter of what is available. names: whether what handlers have collected, in the session's names,
+        in their own, in objects of predicates and in `session.state`, goes back in time with the group; the console does that. Needs
+        the order "clock"."""
         self.backend.set_checkpoints(on, budget)
+        if names is not None:
+            self.states.set_on(names)
 
     def checkpoint(self) -> None:
         """Makes a checkpoint where the group stands, to which `goto` comes back at once. Raises Unsupported where that is not possible:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import dataclass
 from typing import Any, Callable, Sequence, TextIO
 
 from . import reports
@@ -15,6 +16,7 @@ from .progress import ProgressLine
 from .reports import BAD_INPUT, DIED, DIVERGED, HELD, INTERRUPTED, VIOLATED, Outcome
 from .sessions import Progress, Session
 from .teaching import undescribed
+from .tracing import Tracer
 from .violations import Violation, user_traceback
 
 
@@ -24,6 +26,27 @@ class Refused(Exception):
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+@dataclass(frozen=True)
+class Options:
+    """How scripts run. nodes, sync, symbols, unconfined: as for a Session. stop_at_first: the first violation ends the run. origin: says
+    of the first violation of each predicate where the values come from that were read. begin, end: places of the recording, marks
+    or times in seconds; the run begins at the first and ends before the second."""
+    nodes: str | None = None
+    sync: str = "clock"
+    symbols: tuple[str, ...] = ()
+    unconfined: bool = False
+    stop_at_first: bool = False
+    origin: bool = False
+    begin: str = ""
+    end: str = ""
+
+    def words(self) -> list[str]:
+        """The options of the command line that mean the same."""
+        values = [("--node", self.nodes), ("--sync", self.sync), ("--from", self.begin), ("--to", self.end), *(("--symbols", path) for path in self.symbols)]
+        flags = [("--unconfined", self.unconfined), ("--stop-at-first", self.stop_at_first), ("--origin", self.origin)]
+        return [word for name, value in values if value for word in (name, value)] + [name for name, on in flags if on]
 
 
 class FirstViolation(BaseException):
@@ -43,9 +66,8 @@ def open_session(recording: str, nodes: str | None, sync: str, *, console: bool 
         raise Refused(BAD_INPUT, str(error)) from error
 
 
-def main(scripts: Sequence[str], recordings: Sequence[str], *, nodes: str | None = None, sync: str = "clock",
-         json_path: str | None = None, junit_path: str | None = None, args: Sequence[str] = (), symbols: Sequence[str] = (),
-         unconfined: bool = False, stop_at_first: bool = False, jobs: int | None = None, worker: int | None = None, executable: str = "") -> int:
+def main(scripts: Sequence[str], recordings: Sequence[str], options: Options = Options(), *, json_path: str | None = None, junit_path: str | None = None,
+         args: Sequence[str] = (), jobs: int | None = None, worker: int | None = None, executable: str = "") -> int:
     """The command `friday run`: runs each script on each recording, with a progress line on a terminal. Returns the exit code. An
     error that keeps the scripts from running at all is printed and written to json_path. worker: if this process is one run of
     a batch, the descriptor to which it reports."""
@@ -63,13 +85,11 @@ def main(scripts: Sequence[str], recordings: Sequence[str], *, nodes: str | None
         except OSError as error:
             return _refuse(pairs, f"cannot write {path}: {error.strerror}", None)
     if len(pairs) > 1:
-        options = [*(["--node", nodes] if nodes else []), "--sync", sync, *(word for path in symbols for word in ("--symbols", path)),
-                   *(["--unconfined"] if unconfined else []), *(["--stop-at-first"] if stop_at_first else [])]
-        batch = Batch(pairs, lambda pair, fd: [executable, "run", pair.script, pair.recording, "--worker", str(fd), *options, "--", *args])
+        batch = Batch(pairs, lambda pair, fd: [executable, "run", pair.script, pair.recording, "--worker", str(fd), *options.words(), "--", *args])
         batch.run(jobs or len(os.sched_getaffinity(0)))
         print("\n".join(reports.summary_lines(pairs, batch.labels, time.monotonic() - began)), file=sys.stderr)
     else:
-        _run_one(pairs[0], nodes, sync, args, symbols, unconfined, stop_at_first, Channel(worker) if worker is not None else None)
+        _run_one(pairs[0], options, args, Channel(worker) if worker is not None else None)
     return max(reports.worst(pairs), _written(reports.write_json, json_path, pairs), _written(reports.write_junit, junit_path, pairs))
 
 
@@ -80,13 +100,12 @@ def _refuse(pairs: Sequence[Outcome], message: str, json_path: str | None) -> in
     return max(BAD_INPUT, _written(reports.write_json, json_path, pairs))
 
 
-def _run_one(run: Outcome, nodes: str | None, sync: str, args: Sequence[str], symbols: Sequence[str], unconfined: bool,
-             stop_at_first: bool, channel: Channel | None) -> None:
+def _run_one(run: Outcome, options: Options, args: Sequence[str], channel: Channel | None) -> None:
     """Carries out one run in this process and returns its exit code."""
     began = time.monotonic()
     line = ProgressLine(sys.stderr)
     try:
-        session = open_session(run.recording, nodes, sync, symbols=symbols, unconfined=unconfined)
+        session = open_session(run.recording, options.nodes, options.sync, symbols=options.symbols, unconfined=options.unconfined)
     except Refused as refused:
         print(f"friday: {refused}", file=sys.stderr)
         run.ended(refused.code, str(refused))
@@ -94,8 +113,7 @@ def _run_one(run: Outcome, nodes: str | None, sync: str, args: Sequence[str], sy
         if text := undescribed(session):
             print(f"friday: {text}", file=sys.stderr)
         with session, line.shown():
-            _carry_out(run, session, args, progress=channel.progress if channel else line, out=sys.stderr,
-                       found=channel.violation if channel else None, stop_at_first=stop_at_first)
+            _carry_out(run, session, args, options, progress=channel.progress if channel else line, out=sys.stderr, channel=channel)
     run.seconds = time.monotonic() - began
     if channel is not None:
         channel.end(run)
@@ -111,26 +129,34 @@ def run_script(path: str, session: Session, args: Sequence[str] = (), *, json_pa
     component died."""
     run, began = Outcome(path, session.recording), time.monotonic()
     stream = out or sys.stderr
-    _carry_out(run, session, args, progress=progress, out=stream, stop_at_first=stop_at_first)
+    _carry_out(run, session, args, Options(stop_at_first=stop_at_first), progress=progress, out=stream)
     run.seconds = time.monotonic() - began
     return max(run.code, _written(reports.write_json, json_path, [run], stream))
 
 
-def _carry_out(run: Outcome, session: Session, args: Sequence[str], *, out: TextIO, progress: Progress | None = None,
-               found: Callable[[Violation], None] | None = None, stop_at_first: bool = False) -> None:
-    """Runs the script and fills in its outcome. found: called with each violation; if it is given, only the first violation of
-    each predicate is printed."""
+def _carry_out(run: Outcome, session: Session, args: Sequence[str], options: Options, *, out: TextIO, progress: Progress | None = None,
+               channel: Channel | None = None) -> None:
+    """Runs the script and fills in its outcome. channel: is told of each violation; with one, only the first violation of each
+    predicate is printed."""
     seen: dict[str, int] = {}
 
     def tell(violation: Violation) -> None:
         count = seen[violation.predicate] = seen.get(violation.predicate, 0) + 1
-        if found is None or count == 1:
+        if channel is None or count == 1:
             print(_marked(session, violation), file=out)
-        if found is not None:
-            found(violation)
-        if stop_at_first:
+        if channel is not None:
+            channel.violation(violation)
+        if options.stop_at_first and session.tracer is None:
             raise FirstViolation
 
+    def tell_origin(violation: Violation) -> None:
+        print("\n".join([f"origins of what {violation.predicate} had read", *violation.origin_lines()]), file=out)
+        if options.stop_at_first:
+            raise FirstViolation
+
+    if options.origin:
+        session.tracer = Tracer(session)
+    session.on_traced = tell_origin
     import friday
     before = friday.session
     friday.session = session
@@ -138,15 +164,15 @@ def _carry_out(run: Outcome, session: Session, args: Sequence[str], *, out: Text
     session.on_progress = progress
     session.on_violation = tell
     try:
-        run.ended(*_guarded(run.script, session, args, out))
+        run.ended(*_guarded(run.script, session, args, options, out))
     finally:
         friday.session = before
-        session.on_violation = session.on_progress = None
+        session.on_violation = session.on_progress = session.on_traced = None
     run.violations = [violation.to_json() for violation in session.violations]
     run.texts = [str(violation) for violation in session.violations]
     run.dropped = session.violations_dropped
     run.altered = [{"id": int(node), "name": node.name, "since": str(since)} for node, since in _altered(session).items()]
-    if found is not None:
+    if channel is not None:
         for predicate, count in seen.items():
             if count > 1:
                 print(f"friday: {count - 1} more of {predicate}", file=out)
@@ -154,7 +180,7 @@ def _carry_out(run: Outcome, session: Session, args: Sequence[str], *, out: Text
         print(f"friday: there were {run.dropped} more violations, which are not kept", file=out)
 
 
-def _guarded(path: str, session: Session, args: Sequence[str], stream: TextIO) -> tuple[int, str, str]:
+def _guarded(path: str, session: Session, args: Sequence[str], options: Options, stream: TextIO) -> tuple[int, str, str]:
     """Runs the script and turns what it raises into (exit code, error or "", word or ""). The error has been printed; a word is
     given if it is not the usual one of the code."""
 
@@ -163,7 +189,7 @@ def _guarded(path: str, session: Session, args: Sequence[str], stream: TextIO) -
         return code, text, word
 
     try:
-        _run(path, session, args)
+        _run(path, session, args, options)
     except FirstViolation:
         pass
     except Divergence as error:
@@ -187,7 +213,20 @@ def _guarded(path: str, session: Session, args: Sequence[str], stream: TextIO) -
     return (VIOLATED if session.violations else HELD), "", ""
 
 
-def _run(path: str, session: Session, args: Sequence[str]) -> None:
+def _go_between(session: Session, options: Options) -> None:
+    """Brings the session to where the run begins, and sets where it ends."""
+    if options.end:
+        session.last_place = session.event_at(options.end)
+    if options.begin:
+        if "#" in options.begin and ":" in options.begin:
+            session.goto(options.begin)
+        else:
+            node, event = session.event_at(options.begin)
+            session.goto(event, node=node)
+
+
+def _run(path: str, session: Session, args: Sequence[str], options: Options) -> None:
+    _go_between(session, options)
     with open(path, encoding="utf-8") as file:
         source = file.read()
     space = session.namespace

@@ -16,11 +16,13 @@ set from the console; set by a script or a decorator the group goes on unless th
 """
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
 import time
-from typing import Any, Callable, Sequence
+import types
+from typing import Any, Callable, Sequence, TypeVar
 
 from .backend import Backend, Stop
 from .costs import Cost, costs_of
@@ -33,17 +35,28 @@ from .origins import Hop
 from .past import Past
 from .points import Hit, StopPoint
 from .signals import Handling
+from .states import States
 from .teaching import Names, refuse_changes
+from .tracing import Tracer
 from .until import Until
 from .values import Array, Raw, Struct, Type, TypeTable
 from .violations import Violated, Violation, collect_evidence
 
 Progress = Callable[[float, float], None]
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _check_captured(name: str, captured: dict[str, Any]) -> None:
     if captured:
         raise UsageError(f"`{', '.join(captured)}` would be a value for the handler, but there is no handler: write it as indented lines below `{name}(...)`")
+
+
+def _first_time(method: _Method) -> _Method:
+    """What a handler sets up stays when the group goes back, so nothing is set up when the handler runs again (states.py)."""
+    @functools.wraps(method)
+    def once(self: "Session", *arguments: Any, **named: Any) -> Any:
+        return None if self.states.again else method(self, *arguments, **named)
+    return once  # type: ignore[return-value]
 
 
 EXCEPTIONS = {"throw": "__cxa_throw", "rethrow": "__cxa_rethrow", "catch": "__cxa_begin_catch"}  # what `catch` names, and the function of the C++ library
@@ -66,11 +79,15 @@ class Session(Past):
             import _friday  # the core; not needed if the backend is already open
             backend = _friday.Session(os.fspath(backend), nodes, sync, list(symbols), unconfined)
         self.backend: Backend = backend  # the core itself
+        self.state: Any = types.SimpleNamespace()  # for what handlers collect; it goes back in time with the group
+        self.states = States(self)
         self.console = console
         self.collecting = False  # assertions in handlers become violations instead of leaving run()
         self.violations: list[Violation] = []  # the violations found, at most max_violations
         self.violations_dropped = 0  # how many further violations there were
         self.max_violations = 1000
+        self.tracer: Tracer | None = None  # traces violations, for `friday run --origin`
+        self.on_traced: Callable[[Violation], None] | None = None  # called with each violation that it has traced
         self.on_violation: Callable[[Violation], None] | None = None  # called with each violation as it is found
         self.on_progress: Progress | None = None  # as `progress` of run(), but for all runs
         self.helpers_ended: list[Stop] = []  # ends of short-lived processes that the console has not said yet
@@ -103,7 +120,8 @@ class Session(Past):
         self._in_handler = False
         self._passing = False  # on the way to a place
         self.stop_asked = False
-        self.finished = False  # the group is at the end of the recording
+        self.finished = False  # the group is at the end of the recording, or at `last_place`
+        self.last_place: tuple[int, int] | None = None  # (node, event) before which run() ends as at the end of the recording
         self.moves = 0  # how often the group may have moved; what was read before is old
         self.restarts = 0  # how often the group went back to the start; data that handlers collected before belong to an earlier run
         self.namespace: dict[str, Any] = {"session": self}  # what the console's `py` and scripts see
@@ -114,7 +132,7 @@ class Session(Past):
         self._preset = frozenset(self.namespace)
         self._refresh_ended()
         if console:
-            self.backend.set_checkpoints(True)
+            self.set_checkpoints(True, names=True)
 
     def __repr__(self) -> str:
         return f"<session of {len(self.nodes)} nodes at {self.logical_time}, {len(self.points)} stop points>"
@@ -243,6 +261,7 @@ class Session(Past):
         except (NoSymbol, BadExpression) as error:
             raise self.names.teach(node, command.partition(" ")[2], error) from None
 
+    @_first_time
     def map(self, name: str, expression: str) -> None:
         """Makes `NAME[key]` the node with that identifier of the application, in code that this session runs; the same as the command
         `map NAME EXPR`. The expression is evaluated at each look-up. It is a mapping between identifiers and nodes, or contains a
@@ -264,6 +283,7 @@ class Session(Past):
         print(f"friday: {text}", file=sys.stderr)
 
     # -- stop points -------------------------------------------------------------------------------------------------
+    @_first_time
     def breakpoint(self, location: str, handler: Callable[..., Any] | None = None, *, nodes: Any = None,
                    condition: str | None = None, temporary: bool = False) -> StopPoint:
         """Sets a breakpoint at a location (FUNC, FILE:LINE, *ADDR). nodes: a node list, an id, or several (by default all nodes);
@@ -279,6 +299,7 @@ class Session(Past):
             raise self.names.teach_place([int(n) for n in chosen], location, error) from None
         return self._added(StopPoint(self, "breakpoint", id_, location, chosen, condition, temporary), handler)
 
+    @_first_time
     def watch(self, expressions: str | Sequence[str], handler: Callable[..., Any] | None = None, *, nodes: Any = None,
               condition: str | None = None) -> StopPoint:
         """Sets a watchpoint on C expressions, given as a list or as "a, b". It is hit after each write that changes the value of one
@@ -301,6 +322,7 @@ class Session(Past):
             raise self.names.teach_place([int(n) for n in chosen], ", ".join(texts), error) from None
         return self._added(StopPoint(self, "watch", id_, ", ".join(texts), chosen, condition, False), handler)
 
+    @_first_time
     def catch(self, what: str, handler: Callable[..., Any] | None = None, *, nodes: Any = None, condition: str | None = None,
               temporary: bool = False) -> StopPoint:
         """Sets a catchpoint. what: "syscall [NAME...]", "fork" or "exec", where the node stops before the call, in it, and `Hit.caught` has its
@@ -316,6 +338,7 @@ class Session(Past):
             id_ = self.backend.add_catch(ids, what, condition)
         return self._added(StopPoint(self, "catch", id_, what.strip(), chosen, condition, temporary), handler)
 
+    @_first_time
     def every(self, handler: Callable[..., Any] | None = None, *, seconds: float) -> StopPoint:
         """Sets a timer: calls the handler each time `seconds` of logical time have passed. Can be used as a decorator. The group then
         stands before the first event at or after that time, and `logical_time` is the time of that event. Raises UsageError if
@@ -325,11 +348,13 @@ class Session(Past):
         id_ = self.backend.add_timer(float(seconds))
         return self._added(StopPoint(self, "timer", id_, f"every {seconds:g} s", self.nodes.all, None, False), handler)
 
+    @_first_time
     def at_end(self, function: Callable[[], Any]) -> Callable[[], Any]:
         """Calls a function once when the recording ends. Can be used as a decorator. All nodes then have their last values."""
         self.at_end_functions.append(function)
         return function
 
+    @_first_time
     def at_exit(self, function: Callable[[Stop], Any]) -> Callable[[Stop], Any]:
         """Calls a function with the Stop each time a node has ended. Can be used as a decorator. The end of a node has a place in the
         group's order, like an event; in `clock` order nothing after that place has happened yet. `node` is the node that ended,
@@ -380,6 +405,7 @@ class Session(Past):
             raise UsageError(f"no stop point {int(id_)}; there are: "
                              f"{', '.join(map(str, self.points)) or 'none'}") from None
 
+    @_first_time
     def delete(self, id_: Any) -> None:
         """Deletes the stop point with a global id. A handler may delete its own. Raises UsageError if there is none."""
         point = self.point(id_)
@@ -387,6 +413,7 @@ class Session(Past):
         point.deleted = True
         del self.points[point.id]
 
+    @_first_time
     def enable(self, id_: Any, on: bool = True) -> None:
         """Enables or disables the stop point with a global id. Raises UsageError if there is none."""
         point = self.point(id_)
@@ -408,6 +435,7 @@ class Session(Past):
             register_source(filename, source, first_line)
         mode = "single" if echo and "\n" not in source.strip() else "exec"
         code = compile_script(source, filename, first_line=first_line, declared=self.declared, mode=mode)
+        before = dict(self.namespace)
         try:
             exec(code, self.namespace)
         except Continue:
@@ -415,6 +443,7 @@ class Session(Past):
             raise cont_outside from None
         finally:
             self._declare()
+            self.states.set_by_user({name: value for name, value in before.items() if name not in self._preset})
 
     def _declare(self) -> None:
         declared = self.declared
@@ -432,7 +461,9 @@ class Session(Past):
         ComponentDied, and what a handler raised (when `collecting`, an AssertionError is a violation instead)."""
         if self._running:
             raise UsageError("the group is running: a handler cannot resume it (leave the handler instead)")
-        return self._until_stop(self.backend.resume, progress or self.on_progress, interval)
+        self.states.will_run()
+        resume = self.backend.resume if self.last_place is None else functools.partial(self.backend.resume, last=self.last_place)
+        return self._until_stop(resume, progress or self.on_progress, interval)
 
     def run_until(self, predicate: Callable[[], Any]) -> "tuple[Stop | None, Until]":
         """Runs to the first state in which predicate() is true. Other stop points stop the group as usual. Returns the Stop (None if
@@ -471,10 +502,13 @@ class Session(Past):
             self._standing = None
             self.moves += 1
             stop = self._standing = resume(interval)
+            self.states.note()
             if stop.kind == "exit":
                 halt = self._node_ended(stop)
                 if stop.ids and self._dispatch(stop, stop.ids) or halt:
+                    self._trace()
                     return stop
+                self._trace()
                 if self.console and not self._passing and self.signals.at_death(stop.signal)[0]:
                     return stop
                 if self.on_exit is not None:
@@ -482,19 +516,32 @@ class Session(Past):
                     if self.stop_asked:
                         return stop
             elif stop.ids:
-                if self._dispatch(stop, stop.ids):
+                halt = self._dispatch(stop, stop.ids)
+                self._trace()
+                if halt:
                     return stop
             elif stop.kind != "pause":
-                return self._stopped(stop)
+                try:
+                    return self._stopped(stop)
+                finally:
+                    self._trace()
             if progress is not None and time.monotonic() >= due:
                 progress(*self.backend.progress())
                 due = time.monotonic() + interval
+
+    def _trace(self) -> None:
+        if self.tracer is not None:
+            for violation in self.tracer.trace():
+                if self.on_traced is not None:
+                    self.on_traced(violation)
 
     def _node_ended(self, stop: Stop) -> bool:
         """Calls the functions for the end of a node. Returns whether the group must stop."""
         self.ended.add(stop.node)
         self.here, self.last_stop, self._point = stop.node, stop, None
         self._in_handler = True
+        if self.at_exit_functions:
+            self.states.ran()
         for function in list(self.at_exit_functions):
             try:
                 function(stop)
@@ -510,6 +557,8 @@ class Session(Past):
         points = self.points
         halt = False
         self._in_handler = True
+        if any(id_ in points and points[id_].run is not None for id_ in ids):
+            self.states.ran()
         for point in [points.get(id_) for id_ in ids]:
             self._point = point
             if point is None:  # the stop point was not set through this session
@@ -539,6 +588,22 @@ class Session(Past):
         if stop.message and not (halt and self.console):
             self._tell_condition(stop)
         return halt
+
+    def run_again(self, stop: Stop) -> bool:
+        """Runs the handlers of a hit, or of the end of a node, that the group comes by for another time: for what they collect, not for
+        what they say. Returns whether there are any."""
+        if stop.kind == "exit":
+            handlers: list[Callable[[], Any]] = [functools.partial(function, stop) for function in self.at_exit_functions]
+        else:
+            handlers = [point.run for id_ in stop.ids if (point := self.points.get(id_)) is not None and point.run is not None and point.enabled]
+        self.here, self.last_stop = stop.node, stop
+        for handler in handlers:
+            self._point = next((point for point in self.points.values() if point.run is handler), None)
+            try:
+                handler()
+            except (Exception, Continue):  # it has been told when the handler ran for the first time
+                pass
+        return bool(handlers)
 
     def _tell_condition(self, stop: Stop) -> None:
         """Tells the user, once for each stop point, that its condition could not be evaluated and counted as true."""
@@ -584,7 +649,7 @@ class Session(Past):
             raise error
         if stop.kind == "interrupt" and not self.console:
             raise KeyboardInterrupt
-        if stop.kind == "end":
+        if stop.kind == "end" or stop.kind == "reached" and not self._passing:
             self.finished = True
             self._tell_unplaced()
             functions, self.at_end_functions = self.at_end_functions, []
@@ -594,6 +659,14 @@ class Session(Past):
                 except AssertionError as error:
                     self.report_assertion(None, error)
         return stop
+
+    def event_at(self, place: str) -> tuple[int, int]:
+        """The (node, event) before which the group stands at a place: a mark, of which what lies inside a node's code does not count, or
+        a time in seconds. Raises UsageError if there is no such place, or nothing behind it."""
+        position = self.backend.cut_named(place)
+        if position >= self.backend.total_events():
+            raise UsageError(f"nothing lies behind {place} in this recording")
+        return self.backend.at_position(position)
 
     def _tell_unplaced(self) -> None:
         """Tells the user at the end of the recording which stop points were never placed on a node, and so could not be hit."""
@@ -612,14 +685,18 @@ class Session(Past):
         self._standing = None
         self.moves += 1
         where = self.id_of(node)
+        if not command.startswith("reverse-"):
+            self.states.will_run()
         try:
             stop = self._standing = self.backend.step(where, command)
         finally:
             self.backend.release_processor()
         if command.startswith("reverse-"):
             self._has_gone_back()
+            self.states.arrived()
             self.here, self._standing = where, stop
             return stop
+        self.states.note()
         if stop.ids or stop.kind == "exit":
             self._running = True
             try:
@@ -663,12 +740,16 @@ class Session(Past):
 
     def _violated(self, name: str, nodes: Any, message: str, evidence: dict[str, Any],
                   error: BaseException | None) -> Violation | None:
+        if self.states.again:
+            return None
         if len(self.violations) >= self.max_violations:
             self.violations_dropped += 1
             return None
         chosen = (self.node,) if nodes is None else self.choose(nodes)
         record = collect_evidence(self, name, chosen, message, evidence, error)
         self.violations.append(record)
+        if self.tracer is not None:
+            self.tracer.found(record)
         if self.on_violation is not None:
             self.on_violation(record)
         return record

@@ -34,7 +34,8 @@ class Violated(AssertionError):
 class Violation:
     """One violation. `nodes` are the nodes concerned, `node` is the one of them that triggered, or else the first. `logical_time` and
     `real_time` are those at which it was found; `real_time` is in seconds since 1970 on the clock of `node`. `event` is the index of the last
-    event of `node`, and `after` the last message that it had received. `source` is the line of the handler; `values` can be written as JSON."""
+    event of `node`, and `after` the last message that it had received. `source` is the line of the handler; `values` can be written as JSON.
+    `friday run --origin` fills in, for the first violation of each predicate, the `mark` of the place and the `origins` of what was read."""
     predicate: str
     nodes: tuple["Node", ...]
     logical_time: Any
@@ -46,12 +47,22 @@ class Violation:
     source: str = ""
     node: "Node | None" = None
     after: "Message | None" = None
+    mark: str = ""
+    origins: dict[str, list[str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The violation as the dictionary that --json writes."""
+        traced = {"mark": self.mark, "origins": self.origins} if self.mark else {}
         return {"predicate": self.predicate, "nodes": as_json(self.nodes), "node": as_json(self.node), "logical_time": str(self.logical_time),
                 "real_time": self.real_time, "event": self.event, "message": self.message, "values": self.values,
-                "backtraces": self.backtraces, "source": self.source, "after": self.after and self.after.to_json()}
+                "backtraces": self.backtraces, "source": self.source, "after": self.after and self.after.to_json(), **traced}
+
+    def origin_lines(self) -> list[str]:
+        """The mark and the origins as text, if the violation was traced."""
+        lines = [f"  stands at {self.mark}"] if self.mark else []
+        for value, hops in self.origins.items():
+            lines += [f"  where {value} comes from:", *(f"    {number}. {hop}" for number, hop in enumerate(hops, 1))]
+        return lines
 
     def __str__(self) -> str:
         where = ", ".join(f"{node} ({node.name})" for node in self.nodes)
@@ -63,7 +74,7 @@ class Violation:
         lines += [f"  in {self.source}"] if self.source else []
         for name, text in self.backtraces.items():
             lines += [f"  {name}:", *(f"    {line}" for line in text.splitlines())]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.origin_lines()])
 
 
 def user_frames(error: BaseException) -> list[traceback.FrameSummary]:

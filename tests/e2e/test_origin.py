@@ -1,4 +1,6 @@
 """`origin`: values whose way is known are followed back to where they were planted, through nodes, copies, messages and parts of messages."""
+import json
+
 import pytest
 from console_support import PROMPT, Terminal
 from debug_support import BUILD, break_at, friday, opened, recorded_target, ring  # noqa: F401
@@ -153,3 +155,27 @@ def test_in_the_console(recorder, planted_o2):
         assert "has no inputs" in terminal.command("origin 1.1")
         assert "hop" in terminal.command("origin 3.2")
         assert "usage" in terminal.command("origin")
+
+
+def test_a_run_says_where_the_values_come_from(ring, recorder, tmp_path, opened):
+    """`friday run --origin`: of the first violation of each predicate, and the run goes on as if the group had never been elsewhere."""
+    script = tmp_path / "check.py"
+    script.write_text("import friday\nsession = friday.session\nhits = []\n\n@session.watch('srv.successor')\ndef settled():\n    hits.append(str(session.logical_time))\n"
+                      "    assert session.node.read('srv.successor->id') == 0\n\n@session.breakpoint('stabilize')\ndef never():\n    assert session.node.read('srv.seq') < 0\n\n"
+                      "@session.at_end\ndef tell():\n    print('hits', len(hits), hits[-1])\n")
+    plain, traced = tmp_path / "plain.json", tmp_path / "traced.json"
+    without = recorder.run([recorder.friday, "run", script, ring.path, "--json", plain])
+    with_ = recorder.run([recorder.friday, "run", script, ring.path, "--json", traced, "--origin"], timeout=200)
+    assert without.returncode == with_.returncode == 1 and without.stdout == with_.stdout, with_.stderr
+    found, before = json.loads(traced.read_text())["violations"], json.loads(plain.read_text())["violations"]
+    shown = [violation for violation in found if "mark" in violation]
+    assert {violation["predicate"] for violation in shown} == {"settled", "never"} and len(shown) == 2
+    assert [{key: value for key, value in violation.items() if key not in ("mark", "origins")} for violation in found] == before
+    session = opened(ring)
+    session.set_checkpoints(True)
+    for violation in shown:
+        session.goto(violation["mark"])
+        assert session.here == violation["node"]["id"] and str(session.logical_time) == violation["logical_time"]
+        for value, hops in violation["origins"].items():
+            assert value.startswith(f"@{session.here}(") and hops and all("[" in hop for hop in hops), violation["origins"]
+            assert f"where {value} comes from" in with_.stderr

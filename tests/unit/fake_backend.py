@@ -368,7 +368,7 @@ class FakeBackend:
         self.points[id].condition = condition
 
     # -- running -----------------------------------------------------------------------------------------------------
-    def resume(self, timeout):
+    def resume(self, timeout=None, last=None):
         while self.done < len(self.events):
             if self.pause and timeout is not None:
                 self.pause = False
@@ -460,13 +460,28 @@ class FakeBackend:
     def set_checkpoints(self, on=None, budget=None):
         self.kept.update({key: value for key, value in (("on", on), ("budget", budget)) if value is not None})
 
-    def note_move(self):
+    def new_checkpoints(self):
+        return []
+
+    def checkpoint_numbers(self):
+        return []
+
+    def note_copy(self, seconds):
+        pass
+
+    def drop_checkpoints(self, events):
+        pass
+
+    def come_again(self, number, each):
+        return False
+
+    def note_move(self, tag=0):
         self.noted = getattr(self, "noted", 0) + 1
 
     def drop_move(self):
         self.noted -= 1
 
-    def undo(self, forward=False):
+    def undo(self, forward=False, tag=0):
         return None
 
     def origin(self, node, where, low, size, most):
@@ -474,6 +489,9 @@ class FakeBackend:
 
     def come_back(self):
         pass
+
+    def cut_named(self, place):
+        return int(float(place))
 
     def total_events(self):
         return len(self.script) if hasattr(self, "script") else 0
