@@ -3,8 +3,8 @@
 
     run.py [NAME...] [--json FILE] [--markdown docs/performance.md]
 
-Names: record, fidelity, replay, stops, console (without names, all of these), and evaluation, which takes half an hour (with --short some
-minutes) and writes docs/evaluation.md. --json writes {"NAME": {"KEY": number}}. --markdown replaces the table between the
+Names: record, fidelity, replay, stops, console (without names, all of these), history and evaluation, each of which takes half an hour (with
+--short some minutes); evaluation writes docs/evaluation.md. --json writes {"NAME": {"KEY": number}}. --markdown replaces the table between the
 markers in that page; rows of benchmarks that did not run stay. The build in $FRIDAY_BUILD is used, by default build/release. The exit
 code is 0 if every benchmark ran, and 1 if one could not.
 """
@@ -21,13 +21,14 @@ sys.dont_write_bytecode = True
 import console  # noqa: E402
 import evaluation  # noqa: E402
 import fidelity  # noqa: E402
+import history  # noqa: E402
 import record  # noqa: E402
 import replay  # noqa: E402
 import stops  # noqa: E402
 from support import Bench, Number, Unavailable, short  # noqa: E402
 
-BENCHMARKS = {module.NAME: module for module in (record, fidelity, replay, stops, console, evaluation)}
-ASKED_FOR = (evaluation.NAME,)  # takes too long to run unless it is named
+BENCHMARKS = {module.NAME: module for module in (record, fidelity, replay, stops, console, history, evaluation)}
+ASKED_FOR = (history.NAME, evaluation.NAME)  # take too long to run unless they are named
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 
@@ -62,7 +63,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help='write {"NAME": {"KEY": number}}')
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="update the table of this page")
     parser.add_argument("--quick", action="store_true", help="short loops: shows that the benchmarks work, the numbers are worth little")
-    parser.add_argument("--short", action="store_true", help="evaluation: one minute of the recording instead of ten")
+    parser.add_argument("--short", action="store_true", help="evaluation and history: one minute of the recording instead of ten")
     options = parser.parse_args(argv)
     if unknown := [name for name in options.names if name not in BENCHMARKS]:
         parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}")

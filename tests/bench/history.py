@@ -1,0 +1,211 @@
+"""Measures going back in time: what checkpoints cost a run, how soon an earlier place is reached, steps and searches backward, a hop of
+`origin`, and how soon a long recording opens at a late place by a checkpoint that it holds.
+
+The ring is the one of the evaluation: 62 nodes for ten minutes (--short: one minute), of which some are killed and come again.
+"""
+from __future__ import annotations
+
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+from typing import Any, Callable, Iterator
+
+from evaluation import Size, record_ring
+from replay import group_file, is_synced, ring_module
+from support import Bench, Key, Number, Redis, Unavailable, free_ports, load, median, need, wait_until
+
+NAME = "history"
+KEYS = {
+    **{f"forward_ratio_{name}": Key("", "<= 1.10", f"{what}: a run forward with checkpoints / without") for name, what in (("ring", "the ring of 62"), ("redis", "a Redis primary and two replicas under SET and GET"))},
+    "checkpoint_ms_per_node": Key("ms", "<= 1", "a checkpoint of the ring of 62, for each live node"),
+    "checkpoint_mib_per_node": Key("MiB", "", "its memory, as `info checkpoints` estimates it, for each node"),
+    "goto_ms": Key("ms", "<= 1,000", "to random places of the ring of 62, when a run has been through"),
+    "goto_p99_ms": Key("ms", "", "the worst but one of 100"),
+    "goto_from_start_ms": Key("ms", "", "the same places by a restart without checkpoints"),
+    **{f"reverse_{step}_ms_{name}": Key("ms", "<= 100", f"`reverse-{command}` on {what}")
+       for name, what in (("ring", "a ring of 8"), ("redis", "Redis")) for step, command in (("step", "stepi"), ("next", "next"))},
+    **{f"reverse_{step}_p99_ms_{name}": Key("ms", "<= 500", f"the worst but one of them, {what}")
+       for name, what in (("ring", "a ring of 8"), ("redis", "Redis")) for step in ("step", "next")},
+    "reverse_continue_ratio": Key("", "<= 1.5", "back to the only write of a value, long ago / a run forward over that span with that watch"),
+    "open_at_ms": Key("ms", "<= 2,000", "`friday replay --at` nine tenths of the recording of 62, from a checkpoint in the recording, until the console answers"),
+    "open_at_without_ms": Key("ms", "", "the same without one"),
+    "saved_mib_per_checkpoint": Key("MiB", "", "what a checkpoint of 62 nodes adds to the recording, the first one left out"),
+    "origin_hop_ms": Key("ms", "<= 500", "a hop of `origin`, on the ring of 8"),
+}
+
+
+def session_of(bench: Bench, recording: pathlib.Path, checkpoints: bool = True) -> Any:
+    if str(bench.build / "python") not in sys.path:
+        sys.path.insert(0, str(bench.build / "python"))
+    import friday
+    session = friday.open(str(recording))
+    if checkpoints:
+        session.set_checkpoints(True)
+    return session
+
+
+def timed(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def worst(values: list[float]) -> Number:
+    """The worst but one of a hundred."""
+    return Number(sorted(values)[-max(1, len(values) // 100) - (len(values) >= 100)], 0.0, len(values))
+
+
+def forward_ratio(bench: Bench, recording: pathlib.Path) -> Number:
+    """Runs to the end in turn, each in a session of its own."""
+    def run(checkpoints: bool) -> float:
+        with session_of(bench, recording, checkpoints) as session:
+            return timed(session.run)
+    run(True)
+    ratios = []
+    for turn in range(1 if bench.quick else 3):
+        order = [run(each) for each in ((True, False, False, True) if turn % 2 else (False, True, True, False))]
+        with_, without = (order[0] + order[3], order[1] + order[2]) if turn % 2 else (order[1] + order[2], order[0] + order[3])
+        ratios.append(with_ / without)
+    return median(ratios)
+
+
+def places(session: Any, count: int, seed: int) -> Iterator[tuple[int, int]]:
+    chance, last = random.Random(seed), session.backend.total_events()
+    for _ in range(count):
+        yield session.backend.at_position(chance.randrange(last // 20, last))
+
+
+def gotos(bench: Bench, recording: pathlib.Path) -> dict[str, Number]:
+    with session_of(bench, recording) as session:
+        session.run()
+        kept = session.backend.checkpoints()["kept"]
+        times = []
+        for node, event in places(session, 10 if bench.quick else 100, 1):
+            times.append(1000 * timed(lambda: session.goto(event, node=node)))
+        making = []
+        for node, event in places(session, 5 if bench.quick else 20, 2):
+            session.goto(event, node=node)
+            nodes = len(session.all_nodes)
+            making.append(1000 * timed(session.checkpoint) / max(1, nodes))
+        bench.note(f"{len(kept)} checkpoints of a run, {sum(each[3] for each in kept) >> 20} MiB")
+    with session_of(bench, recording, False) as session:
+        slow = []
+        for node, event in places(session, 2 if bench.quick else 5, 1):
+            session.restart()
+            slow.append(1000 * timed(lambda: session.goto(event, node=node)))
+    memory = [each[3] / (1 << 20) / max(1, each[2]) for each in kept]
+    return {"goto_ms": median(times), "goto_p99_ms": worst(times), "goto_from_start_ms": median(slow), "checkpoint_ms_per_node": median(making),
+            "checkpoint_mib_per_node": median(memory)}
+
+
+def steps_back(bench: Bench, recording: pathlib.Path, name: str, function: str) -> dict[str, Number]:
+    """Each after a stop at a breakpoint: the first one lays a trail there, the others follow it."""
+    numbers = {}
+    for key, command in (("step", "reverse-stepi"), ("next", "reverse-next")):
+        times = []
+        with session_of(bench, recording) as session:
+            session.run()
+            chance = random.Random(3)
+            point = session.breakpoint(function)
+            while len(times) < (6 if bench.quick else 100):
+                node, event = session.backend.at_position(chance.randrange(session.backend.total_events() // 10, session.backend.total_events() * 8 // 10))
+                session.goto(event, node=node)
+                stop = session.run()
+                if stop.kind != "breakpoint":
+                    continue
+                session.step(stop.node, "step")
+                for _ in range(3):
+                    times.append(1000 * timed(lambda: session.step(stop.node, command)))
+            point.delete()
+        numbers[f"reverse_{key}_ms_{name}"] = median(times)
+        numbers[f"reverse_{key}_p99_ms_{name}"] = worst(times)
+    return numbers
+
+
+def reverse_continue(bench: Bench, recording: pathlib.Path) -> Number:
+    """The id of a node is written once, when it starts."""
+    ratios = []
+    for _ in range(1 if bench.quick else 5):
+        with session_of(bench, recording) as session:
+            session.run()
+            session.watch("srv.node.id", nodes=0)
+            back = timed(session.reverse_continue)
+            forward = timed(session.run)
+            ratios.append(back / forward)
+    return median(ratios)
+
+
+def open_at(bench: Bench, recording: pathlib.Path, seconds: float) -> dict[str, Number]:
+    def opened() -> float:
+        began = time.perf_counter()
+        done = subprocess.run([bench.friday, "replay", recording, "--at", f"{seconds:.1f}", "--batch", "-ex", "info mark"], capture_output=True, text=True, timeout=600)
+        if done.returncode or "#" not in done.stdout:
+            raise RuntimeError(f"friday replay --at: {done.stdout}{done.stderr}")
+        return 1000 * (time.perf_counter() - began)
+    without = [opened() for _ in range(1 if bench.quick else 2)]
+    bench.run([bench.friday, "checkpoint", recording, "--at", f"{seconds / 2:.1f}"], timeout=600)
+    first = size_of(recording)
+    bench.run([bench.friday, "checkpoint", recording, "--at", f"{seconds * 0.7:.1f}", "--at", f"{seconds - 0.2:.1f}"], timeout=600)
+    added = (size_of(recording) - first) / 2 / (1 << 20)
+    return {"open_at_without_ms": median(without), "open_at_ms": median([opened() for _ in range(1 if bench.quick else 5)]), "saved_mib_per_checkpoint": Number(added)}
+
+
+def size_of(recording: pathlib.Path) -> int:
+    return sum(each.stat().st_size for each in (recording / "checkpoints").iterdir())
+
+
+def origin(bench: Bench, recording: pathlib.Path) -> Number:
+    times = []
+    with session_of(bench, recording) as session:
+        session.run()
+        for node, event in places(session, 2 if bench.quick else 8, 5):
+            session.goto(event, node=node)
+            began = time.perf_counter()
+            hops = session.origin("srv.successor->id", node=node)
+            times += [1000 * (time.perf_counter() - began) / len(hops)] * len(hops)
+    return median(times)
+
+
+def record_small_ring(bench: Bench) -> pathlib.Path:
+    ring, apps = ring_module(), bench.build / "apps"
+    seconds = 4.0 if bench.quick else 10.0
+    plan = ring.make_plan(nodes=8, seconds=seconds, seed=1, gap=0.1, record_client=True, rate=100)
+    group, recording = bench.path("group"), bench.path("ring-rec")
+    group.write_text(ring.group_toml(plan, apps))
+    bench.run([bench.friday, "record", "-o", recording, "--group", group], timeout=seconds + 30)
+    return recording
+
+
+def record_redis(bench: Bench) -> pathlib.Path:
+    need("redis-server", "redis-tools")
+    ports, nodes = free_ports(3), []
+    for index, port in enumerate(ports):
+        folder = bench.path("redis")
+        folder.mkdir()
+        nodes.append({"name": f"redis-{index}", "command": Redis.command(port) + (["--replicaof", "127.0.0.1", str(ports[0])] if index else []), "cwd": str(folder),
+                      "stdout": str(folder / "out"), "stderr": str(folder / "err")})
+    recording = bench.path("redis-rec")
+    process = bench.start([bench.friday, "record", "-o", recording, "--group", group_file(bench, nodes)])
+    wait_until(lambda: is_synced(ports[0]), "two replicas in sync")
+    for test in ("set", "get"):
+        load(bench, ports[0], test, 2_000 if bench.quick else 20_000)
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    return recording
+
+
+def run(bench: Bench) -> dict[str, Number]:
+    if not (bench.build / "apps" / "chord").exists():
+        raise Unavailable(f"{bench.build}/apps/chord is not built")
+    small, redis = record_small_ring(bench), record_redis(bench)
+    numbers = {"origin_hop_ms": origin(bench, small), **steps_back(bench, small, "ring", "process_data"), **steps_back(bench, redis, "redis", "-pending read")}
+    numbers["forward_ratio_redis"] = forward_ratio(bench, redis)
+    size = Size(nodes=8, seconds=8, kills=1, replays=1, period=250) if bench.quick else Size(nodes=62, seconds=60 if bench.short else 600, kills=4, replays=1)
+    large = record_ring(bench, size).recording
+    numbers |= gotos(bench, large)
+    numbers["forward_ratio_ring"] = forward_ratio(bench, large)
+    numbers["reverse_continue_ratio"] = reverse_continue(bench, large)
+    return numbers | open_at(bench, large, 0.9 * (size.together + size.seconds))
