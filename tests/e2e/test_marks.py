@@ -154,7 +154,10 @@ def test_where_an_interrupt_has_found_the_group(recorder, opened):
         session.here, session._standing = stop.node, stop
         before, mark = place(session), session.mark()
         assert place(session) == before
-        other.goto(mark)
+        if mark == "start":  # it has found them before the first instruction
+            other.restart()
+        else:
+            other.goto(mark)
         assert place(other) == before, mark
         if "*" in mark and (inside := inside + 1) == 3:
             break
