@@ -226,7 +226,7 @@ def pyi_class(public: Public) -> list[str]:
 
 def pyi(all_names: dict[str, Public]) -> str:
     lines = ['"""The public names of friday and their types; their docstrings are in docs/python.md. Written by pyext/make_reference.py."""', "import os", "from dataclasses import dataclass",
-             f"from typing import {', '.join(sorted(_TYPING))}", "", "__version__: str", "session: Session | None"]
+             f"from typing import {', '.join(sorted(_TYPING))}", "", "__version__: str", "session: Session | None", "state: Any"]
     for public in all_names.values():
         lines += ["", *(pyi_class(public) if isinstance(public.node, ast.ClassDef) else pyi_function(public.node))]
     return "\n".join(lines) + "\n"

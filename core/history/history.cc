@@ -127,7 +127,9 @@ void History::load_before(uint64_t events, uint64_t done) {
       return;
     }
     session_.add_notice(fmt::format("a checkpoint of the recording cannot be used: {}", describe(loaded.error())));
-    saved_->erase(std::prev(behind));
+    // What is replayed is other than what was kept, or one is damaged.
+    if (loaded.error().code == ErrorCode::unsupported) saved_->clear();
+    else saved_->erase(std::prev(behind));
   }
 }
 

@@ -40,6 +40,16 @@ session: Session | None = None
 """The session of the script or console that runs; None in a plain interpreter until you set it."""
 
 
+state: Any
+"""`session.state` of that session: what handlers collect there goes back in time with the group."""
+
+
+def __getattr__(name: str) -> Any:
+    if name == "state":
+        return _current().state
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def _current() -> Session:
     if session is None:
         raise UsageError("there is no session: `friday run`, the console and friday.open(REC) set friday.session. With a Session that you made "

@@ -5,6 +5,7 @@ from typing import Any, Callable, Hashable, Iterator, Mapping, Protocol, Sequenc
 
 __version__: str
 session: Session | None
+state: Any
 
 def open(recording: str | os.PathLike[str], *, nodes: str | None=None, sync: str='clock', symbols: Sequence[str]=(), unconfined: bool=False) -> Session: ...
 
