@@ -49,7 +49,11 @@ def main(status, reports):
                 passed += 1
     if status and not failed:
         failed.append(f"a test runner ended with status {status} (124: out of time)")
-    for title, lines in (("skipped", skipped), ("FAILED", failed)):
+    reasons = [line.partition(": ")[2] for line in skipped]
+    often = {reason for reason in reasons if reasons.count(reason) > 5}  # one line for all of them
+    skipped_lines = [line for line, reason in zip(skipped, reasons) if reason not in often]
+    skipped_lines += [f"{reasons.count(reason)} tests: {reason}" for reason in sorted(often)]
+    for title, lines in (("skipped", skipped_lines), ("FAILED", failed)):
         for line in lines:
             print(f"{title}: {line}")
     print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
