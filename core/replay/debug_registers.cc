@@ -13,9 +13,10 @@ namespace friday {
 namespace {
 
 volatile int watched_word;  // by the child
+constexpr int kNotTraced = 1;
 
 [[noreturn]] void store_and_exit() {
-  ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+  if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(kNotTraced);
   raise(SIGSTOP);
   watched_word = 1;
   _exit(0);
@@ -35,6 +36,7 @@ bool try_them() {
   if (child < 0) return true;  // unknown: whoever needs them will notice that nothing can be started
   if (child == 0) store_and_exit();
   int status = wait_for(child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kNotTraced) return true;  // nothing can be replayed then
   const bool is_set =
       WIFSTOPPED(status) &&
       ptrace(PTRACE_POKEUSER, child, offsetof(user, u_debugreg), const_cast<int*>(&watched_word)) == 0 &&

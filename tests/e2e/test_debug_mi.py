@@ -213,6 +213,7 @@ def test_conditions_counts_and_temporary_breakpoints(program, opened):
     both(program, opened, script)
 
 
+@pytest.mark.usefixtures("debug_registers")  # of the native gdb
 def test_watchpoints(program, opened):
     cxx = "cxx" in program[0].name
 
@@ -320,6 +321,7 @@ def cli(program, opened, endpoint=None, session=None):
     return [plain(line) for line in text.splitlines()]
 
 
+@pytest.mark.usefixtures("debug_registers")  # of the native gdb
 def test_the_command_line(program, opened):
     native = cli(program, opened)
     session = opened(program[1])
