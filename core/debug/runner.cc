@@ -75,7 +75,8 @@ Result<DebugStop> Runner::run_group(std::optional<double> timeout, const Ends& e
     note_stop(*stop);
     if (ends && ends(*stop)) return with_kind(std::move(*stop), Stop::Kind::reached);
     if (stop_points_.has_lost_part()) return lost_part(std::move(*stop));
-    if (timeout && stop->kind == Stop::Kind::interrupt && std::chrono::steady_clock::now() >= *session_.deadline)
+    if (timeout && stop->kind == Stop::Kind::interrupt && session_.deadline &&
+        std::chrono::steady_clock::now() >= *session_.deadline)
       return with_kind(std::move(*stop), Stop::Kind::pause);
     auto judged = judge(*stop);
     if (stop_points_.has_lost_part()) return lost_part(std::move(*stop));

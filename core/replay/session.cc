@@ -315,7 +315,7 @@ Result<std::optional<Stop>> ReplaySession::stop_interrupted(Interrupt& interrupt
                      "all nodes wait for each other, so the order of this recording cannot be followed; the recording "
                      "is damaged, or its code is not what was recorded. Copy it again");
   else if (goes_on(interrupt)) return resume_all();
-  interrupt_ = false;
+  if (interrupt_.exchange(false)) deadline.reset();  // it is the interrupt that is answered
   return std::optional(std::move(stop));
 }
 
