@@ -242,6 +242,7 @@ class States:
         self._copies.clear()
         self._moves.clear()
         self._log, self._index, self._last = [], 0, None
+        self.session.backend.new_checkpoints()  # those of before have no copy
 
     # -- forward
     def will_run(self) -> None:
@@ -255,8 +256,7 @@ class States:
 
     def note(self) -> None:
         """Call when the group has stopped, before any handler runs: copies the state for the checkpoints that the run has made."""
-        made = self.session.backend.new_checkpoints()
-        if not self.on or not made:
+        if not self.on or not (made := self.session.backend.new_checkpoints()):
             return
         began = time.monotonic()
         for number, events in made:
