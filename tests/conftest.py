@@ -319,7 +319,7 @@ class Recorder:
         for running in self.running:
             if running.alive():
                 running.process.kill()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 10 * SLOWNESS
         while (left := self.processes()) and time.monotonic() < end:
             for pid in left:
                 try:
@@ -327,7 +327,7 @@ class Recorder:
                 except ProcessLookupError:
                     pass
         for running in self.running:
-            running.process.wait(10)
+            running.process.wait(10 * SLOWNESS)
             for stream in (running.process.stdout, running.process.stderr):
                 stream.close()
 
@@ -372,6 +372,12 @@ def debug_registers(friday):
 def targets(build):
     """Directory of the small programs of tests/targets."""
     return build / "targets"
+
+
+@pytest.fixture(scope="session")
+def calls_of_32_bits(targets):
+    """Whether this kernel takes 32-bit calls (int 0x80): where it does not, a program that makes one ends by SIGSEGV."""
+    return subprocess.run([targets / "unwelcome", "int80"], capture_output=True, timeout=60).returncode == 0
 
 
 @pytest.fixture

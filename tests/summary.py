@@ -37,8 +37,9 @@ def main(status, reports):
         for case in cases:
             name = "::".join(dict.fromkeys(filter(None, (case.get("classname"), case.get("name")))))
             skip = case.find("skipped")
-            if case.find("failure") is not None or case.find("error") is not None:
-                failed.append(name)
+            wrong = [found for found in (case.find("failure"), case.find("error")) if found is not None]
+            if wrong:
+                failed.append(f"{name}: {' '.join((wrong[0].get('message') or '').split())[:300]}")
             elif skip is not None:
                 reason = reason_of(skip, case)
                 if reason.startswith(ALLOWED):

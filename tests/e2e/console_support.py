@@ -17,6 +17,7 @@ import termios
 import time
 
 import pytest
+from conftest import SLOWNESS
 
 PROMPT = r"^\(friday \d+[^)\n]* @\d+\.\d+s\) $"
 BLOCK = r"^> $"
@@ -125,7 +126,7 @@ class Terminal:
 
     def expect(self, pattern, seconds=30):
         """Waits until a pattern is shown; returns what is shown up to its end. The next expect() begins there."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * SLOWNESS
         while not (found := re.search(pattern, self.text, re.M)):
             if not self._read(0.1):
                 pytest.fail(f"it ended without {pattern!r} on the terminal; shown: {self.text!r}")
@@ -144,8 +145,8 @@ class Terminal:
 
     def finish(self, seconds=30):
         """The exit code, when the program ends by itself."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * SLOWNESS
         while self._read(0.05):
             if time.monotonic() > end:
                 pytest.fail(f"it did not end; shown: {self.text!r}")
-        return self.process.wait(seconds)
+        return self.process.wait(seconds * SLOWNESS)

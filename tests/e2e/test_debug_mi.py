@@ -12,6 +12,7 @@ import subprocess
 import time
 
 import pytest
+from conftest import SLOWNESS
 from debug_support import BUILD, friday, opened, record_once, run_to_end  # noqa: F401
 from native_gdb import no_calls
 
@@ -39,7 +40,7 @@ class Gdb:
 
     def wait_for(self, found, what, seconds=20):
         """found(text so far) until it is true; the text."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * SLOWNESS
         while not found(self.text):
             assert time.monotonic() < end, f"gdb did not come to {what}:\n{self.text[-3000:]}"
             if self.session:

@@ -88,7 +88,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("number", ATTACKS, ids=lambda number: ATTACKS[number][0].replace(" ", "-"))
-def test_attack(recorder, crafted, outside, tmp_path, number):
+def test_attack(recorder, crafted, outside, tmp_path, calls_of_32_bits, number):
     recording = crafted(number)
     out = tmp_path / "out"
     done = recorder.run(["sh", "-c", f'exec "$0" verify "$1" > "{out}"', recorder.friday, recording.path], timeout=60)
@@ -97,6 +97,8 @@ def test_attack(recorder, crafted, outside, tmp_path, number):
     assert done.returncode in (3, 4) and "verified" not in said, (done.returncode, said)
     assert "changed by a replayed process" not in said
     call = ATTACKS[number][1]
+    if call == "32-bit" and not calls_of_32_bits:
+        call = None  # the kernel has refused it before the filter sees it
     assert call is None or f"system call {call}" in said or f"{call} system call" in said, said
     outside.victim.process.kill()
     recorder.none_left()

@@ -6,6 +6,7 @@ import socket
 import time
 
 import pytest
+from conftest import SLOWNESS
 from debug_support import friday
 from record_support import PYTHON
 
@@ -140,9 +141,10 @@ def test_events_happen_to_nodes_and_are_marks(recorder):
 
 
 def test_an_event_for_a_node_that_has_ended_is_said(recorder):
-    recording = recorder.group({"group": {"stop_after": 0.8}, "node": [python("short", "pass"), python("long", "import time; time.sleep(60)")],
-                                "event": [{"at": 0.6, "kill": "short"}]})
-    assert recording.returncode == 0 and "event at 0.6: kill short: it does not run" in recording.stderr
+    late = round(SLOWNESS, 1)
+    short, long = ({"name": name, "command": command} for name, command in (("short", ["/bin/true"]), ("long", ["/bin/sleep", "600"])))
+    recording = recorder.group({"group": {"stop_after": late + 0.2}, "node": [short, long], "event": [{"at": late, "kill": "short"}]})
+    assert recording.returncode == 0 and re.search(r"event at [\d.]+: kill short: it does not run", recording.stderr)
 
 
 def test_exit_codes_are_numbers(recorder):

@@ -33,7 +33,8 @@ int main(void) {
   int now = 0;
   const int forbidden = prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0;
   CHECK(forbidden || errno == EINVAL);
-  CHECK(faults(read_counter) == forbidden && prctl(PR_GET_TSC, &now) == 0 && now == (forbidden ? PR_TSC_SIGSEGV : PR_TSC_ENABLE));
+  CHECK(faults(read_counter) <= forbidden);  // some virtual machines let it be forbidden, and read on
+  CHECK(prctl(PR_GET_TSC, &now) == 0 && now == (forbidden ? PR_TSC_SIGSEGV : PR_TSC_ENABLE));
   CHECK(prctl(PR_SET_TSC, PR_TSC_ENABLE) == 0 && !faults(read_counter));
   const int hidden = syscall(SYS_arch_prctl, 0x1012 /* ARCH_SET_CPUID */, 0) == 0;
   CHECK(hidden || errno == ENODEV);
