@@ -68,6 +68,13 @@ void pass_on() {
   }
 }
 
+// How many threads have waited longer than this one, which is in the queue.
+uint32_t place_in_queue(uint32_t number) {
+  uint32_t place = 0;
+  while (place < waiting && queue[place] != number) place++;
+  return place;
+}
+
 void leave_queue(uint32_t number) {
   for (uint32_t i = 0; i < waiting; i++)
     if (queue[i] == number) {
@@ -202,15 +209,16 @@ bool token_acquire(ThreadArea* area) {
     unmoved = now == holder && holds_since == held_since ? unmoved + 1 : 0;
     holder = now;
     holds_since = held_since;
+    const uint32_t place = place_in_queue(area->number);
     if (unmoved >= kLongKept && (now & ~kWho) == kHeld) {
       group_note_kept(area_of(now & kWho)->kernel_tid, unmoved);
       noted = true;
     }
     // After 1, 2, 4, 8, ... looks, because a poke only slows down a thread that computes.
-    const bool ask = unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld && !spared;
+    const bool ask = place == 0 && unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld && !spared;
     if (ask) spin_poke((uint32_t)native(sys::getpid), area_of(now & kWho)->kernel_tid, unmoved);
     unlock();
-    long timeout[2] = {0, unmoved < 2 ? kTurnNs / 2 : kTurnNs};
+    const long timeout[2] = {0, pause_of_looks(unmoved, place)};
     native(sys::futex, &area->go, FUTEX_WAIT_PRIVATE, 0, timeout, 0, 0);
   }
   if (noted) group_note_kept(0, 0);

@@ -47,6 +47,13 @@ inline void begin_patience(uint32_t* waiter, uint32_t* all) {
 inline void end_patience(uint32_t* waiter, uint32_t* all) {
   if (__atomic_exchange_n(waiter, 0, __ATOMIC_SEQ_CST)) __atomic_sub_fetch(all, 1, __ATOMIC_SEQ_CST);
 }
+// How long a waiter sleeps between two looks, in nanoseconds: about a millisecond if it is the first in the queue,
+// longer the further behind it is. Else the looks of some hundred waiters alone would take both processors from the
+// holder.
+inline long pause_of_looks(unsigned looks, uint32_t place) {
+  if (place == 0 && looks < 2) return kTurnNs / 2;
+  return kTurnNs * (long)min<uint64_t>(place + 1, 100);
+}
 bool token_wanted();                 // whether another thread, or another process of the group, waits
 bool token_lasted(long ns);          // whether the present turn has lasted so many nanoseconds
 bool token_overdue();                // whether somebody waits and the turn has lasted kTurnNs

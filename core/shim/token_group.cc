@@ -105,8 +105,8 @@ struct Shim {
     return gone;
   }
 
-  void sleep(uint32_t& go, unsigned looks) {
-    const long timeout[2] = {0, looks < 2 ? kTurnNs / 2 : kTurnNs};
+  void sleep(uint32_t& go, unsigned looks, uint32_t place) {
+    const long timeout[2] = {0, pause_of_looks(looks, place)};
     native(sys::futex, &go, FUTEX_WAIT, 0, timeout, 0, 0);
   }
   void wake(uint32_t& go) { native(sys::futex, &go, FUTEX_WAKE, 1, 0, 0, 0); }

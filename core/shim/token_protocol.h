@@ -16,8 +16,9 @@
 //   lock(guard), unlock(guard)
 //                     lock returns true if it has taken the guard from a process that was killed while it held it
 //   has_ended(m)      whether the process of member m has ended
-//   sleep(go, looks), wake(go)
-//                     sleep returns when `go` is set, or after a time that grows with `looks`
+//   sleep(go, looks, place), wake(go)
+//                     sleep returns when `go` is set, or after a time that grows with `looks` and with `place`, the
+//                     number of members that are before this one in the queue
 //   let_holder_run(group, member), poke(member, looks)
 //                     hints; without them everything happens too, but later
 //   more_looks(looks) looks + 1
@@ -112,8 +113,9 @@ class GroupToken {
         continue;  // look again, because the holder may have lent the token before it saw this waiter
       }
       if (ask && (now & ~kWho) == kHeld) s_.poke(now & kWho, looks);
+      const uint32_t place = place_in_queue(g);
       s_.unlock(g.guard);
-      s_.sleep(m.go, looks);
+      s_.sleep(m.go, looks, place);
     }
     TokenGroup& ours = own();
     s_.put(ours.processor, s_.processor());
@@ -181,6 +183,13 @@ class GroupToken {
     s_.put(last ? s_.member(last).next : g.first, s_.self());
     s_.put(g.last, s_.self());
     s_.store(g.waiting, s_.get(g.waiting) + 1);
+  }
+
+  // How many members have waited longer than this one.
+  uint32_t place_in_queue(TokenGroup& g) {
+    uint32_t place = 0;
+    for (uint32_t at = s_.get(g.first); at && at != s_.self(); at = s_.get(s_.member(at).next)) place++;
+    return place;
   }
 
   void leave_queue(TokenGroup& g) {

@@ -133,7 +133,7 @@ class Process {
 
   // A waiter looks by itself now and then, so that nothing depends on being woken: whenever there is something to be
   // seen.
-  void sleep(uint32_t&, unsigned) {
+  void sleep(uint32_t&, unsigned, uint32_t) {
     step([&] {
       const TokenGroup& g = at(group_);
       const uint32_t who = g.state & GroupToken<Process&>::kWho;
