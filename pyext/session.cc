@@ -137,10 +137,14 @@ void bind_session(py::module_& module) {
           py::arg("node"), py::arg("event"), py::arg("timeout") = py::none())
       .def("step_back",
            [](const py::object& self, uint32_t node) { return make_stop(self, self.cast<Session&>().step_back(node)); })
-      .def("run_back",
-           [](const py::object& self, const std::vector<uint32_t>& passed) {
-             return make_stop(self, self.cast<Session&>().run_back(passed));
-           })
+      .def(
+          "run_back",
+          [](const py::object& self, const std::vector<uint32_t>& passed, const std::optional<py::function>& accepts) {
+            std::function<bool(const DebugStop&)> judge;
+            if (accepts) judge = [&](const DebugStop& stop) { return (*accepts)(make_stop(self, stop)).cast<bool>(); };
+            return make_stop(self, self.cast<Session&>().run_back(passed, judge));
+          },
+          py::arg("passed"), py::arg("accepts") = py::none())
       .def("position", &Session::position)
       .def("go_to_mark",
            [](const py::object& self, const std::string& mark) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -431,8 +432,22 @@ class Session {
     });
     return value_or_raise(std::move(result));
   }
-  std::optional<DebugStop> run_back(const std::vector<uint32_t>& passed) {
-    auto result = interruptible([&](Debugger& d) { return d.backward().run({passed.begin(), passed.end()}); });
+  // `accepts`: whether a hit counts; what it raises ends the search.
+  std::optional<DebugStop> run_back(const std::vector<uint32_t>& passed,
+                                    const std::function<bool(const DebugStop&)>& accepts) {
+    std::exception_ptr raised;
+    const auto call = [&](const DebugStop& stop) -> Result<bool> {
+      py::gil_scoped_acquire locked;
+      try {
+        return accepts(stop);
+      } catch (py::error_already_set&) {
+        raised = std::current_exception();
+        return fail(ErrorCode::usage, "what was to be found could not be judged");
+      }
+    };
+    const Backward::Accepts judge = accepts ? Backward::Accepts(call) : nullptr;
+    auto result = interruptible([&](Debugger& d) { return d.backward().run({passed.begin(), passed.end()}, judge); });
+    if (raised) std::rethrow_exception(raised);
     if (result && *result && (*result)->kind == Stop::Kind::interrupt) replay().clear_interrupt();
     return value_or_raise(std::move(result));
   }

@@ -143,7 +143,9 @@ Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optio
     FRIDAY_TRY(stop, run_on(target, last, is_hit));
     if (each_ && (is_hit || stop.kind == Stop::Kind::exit)) (*each_)(stop);
     if (is_hit) {
-      last = count(stop);
+      const Found hit = count(stop);
+      FRIDAY_TRY(counts, accepts_ ? (*accepts_)(stop) : Result<bool>(true));
+      if (counts) last = hit;
       if (arrived_) return Ending::arrived;
       continue;
     }
@@ -320,7 +322,7 @@ Result<void> Backward::come_again(std::shared_ptr<const GroupCheckpoint> from,
   return {};
 }
 
-Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed) {
+Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed, const Accepts& accepts) {
   FRIDAY_TRY_VOID(check_can_go_back());
   FRIDAY_TRY(place, here());
   place_ = place;
@@ -330,7 +332,9 @@ Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed) {
   const GroupStopPoints::Search searching(stop_points_, std::move(passed));
   std::shared_ptr<const GroupCheckpoint> from;
   std::optional<Found> last;
+  accepts_ = accepts ? &accepts : nullptr;
   const auto ending = search(from, last);
+  accepts_ = nullptr;
   Result<std::optional<DebugStop>> found;
   if (ending && *ending == Ending::arrived && last) found = go_to_hit(*last, from);
   if (found && *found && (*found)->kind != Stop::Kind::interrupt) return found;

@@ -50,10 +50,13 @@ class Backward final : public PastRuns {
         history_(history),
         returner_(returner) {}
 
+  // Whether a hit counts, where the group stands at it.
+  using Accepts = std::function<Result<bool>(const DebugStop&)>;
   // Runs back to the last hit before the place where the group stands. Hits of the stop points in `passed` do not
-  // count. None if nothing was hit before; the group stands where it was then, as it does after an interrupt (a stop of
-  // the kind `interrupt`). Fails with unsupported in another order than `clock`, and if the user has altered the group.
-  Result<std::optional<DebugStop>> run(std::set<uint32_t> passed);
+  // count, nor those that `accepts`, if there is one, does not accept. None if nothing was hit before; the group stands
+  // where it was then, as it does after an interrupt (a stop of the kind `interrupt`). Fails with unsupported in
+  // another order than `clock`, and if the user has altered the group, and as `accepts` fails.
+  Result<std::optional<DebugStop>> run(std::set<uint32_t> passed, const Accepts& accepts = {});
 
   // Brings the group back to where it stood before the last instruction of this thread. None if the thread has executed
   // none before; the group stands where it stood then. Fails as run() does.
@@ -204,6 +207,7 @@ class Backward final : public PastRuns {
 
   const Wanted* wanted_ = nullptr;                               // during run_to_wanted()
   const std::function<void(const DebugStop&)>* each_ = nullptr;  // during come_again()
+  const Accepts* accepts_ = nullptr;                             // during run() with one
   Place place_;                                                  // where the group stood when the search began
   bool near_ = false;                    // its node has completed the events that it had completed there
   bool arrived_ = false;                 // the group has come by it

@@ -240,10 +240,11 @@ class Backend(Protocol):
     def step_back(self, node: int) -> "Stop | None":
         """Goes back over the last instruction of the node's current thread. None if it has executed none before: the group stands where
         it stood then. Raises as `run_back` does."""
-    def run_back(self, passed: list[int]) -> "Stop | None":
-        """Runs back to the last hit before the place where the group stands; hits of the stop points in `passed` do not count. None
-        if there is none, and an `interrupt` after Ctrl-C: the group stands where it stood then. Raises Unsupported in another order
-        than "clock" and if a node is altered."""
+    def run_back(self, passed: list[int], accepts: "Callable[[Stop], bool] | None" = None) -> "Stop | None":
+        """Runs back to the last hit before the place where the group stands; hits of the stop points in `passed` do not count, nor those
+        for which `accepts`, called where the group stands at the hit, is false. None if there is none, and an `interrupt` after
+        Ctrl-C: the group stands where it stood then. Raises Unsupported in another order than "clock" and if a node is altered, and
+        what `accepts` raises."""
     def position(self) -> str:
         """The mark of the place where the group stands, or "start". The group may go back to count, and comes here again. Raises as
         `run_back` does, and KeyboardInterrupt after Ctrl-C."""

@@ -65,8 +65,10 @@ def set_checkpoints(session: "Session", value: str, out: Output) -> None:
 
 def _reverse_continue(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     from .running import tell  # written on top of this module
+    if until := command.rest.partition("until ")[2]:
+        return _reverse_until(session, until.strip(), out)
     if command.rest and (not command.rest.isdigit() or int(command.rest) == 0):
-        raise UsageError("usage: reverse-continue [COUNT]")
+        raise UsageError(f"usage: {OWNED['reverse-continue'].usage}")
     for _ in range(int(command.rest or 1)):
         stop = session.reverse_continue()
         if stop is None:
@@ -74,6 +76,20 @@ def _reverse_continue(session: "Session", command: Command, filename: str | None
         if not stop.ids:
             break
     tell(session, stop, out)
+
+
+def _reverse_until(session: "Session", expression: str, out: Output) -> None:
+    from .running import tell, watched  # written on top of this module
+    with watched(session, out):
+        stop, until = session.run_back_until(compile_condition(expression, "until", session.namespace))
+    if stop is not None:
+        if until.holds:
+            out(f"it was true here: {expression}")
+        tell(session, stop, out, until.ids)
+    elif until.holds:
+        out("the expression is already true here")
+    else:
+        raise UsageError(f"not true at any place before this one, where the group stays: {expression}")
 
 
 def _no_hit(session: "Session") -> str:

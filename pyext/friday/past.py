@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar
 from .errors import UsageError
 from .origins import MOST_HOPS, Hop, Input, origin
 from .spans import START, Change, First, when
+from .until import UntilBack
 
 _Stop = TypeVar("_Stop")
 
@@ -100,8 +101,21 @@ class Past:
         Ctrl-C (kind "interrupt"), the group stands where it stood. No handler runs, and stop points that have one are passed over.
         Raises Unsupported in another order than "clock" and if a node is altered, UsageError in a handler, ComponentDied."""
         self._check_stands()
-        passed = [point.id for point in self.points.values() if point.run is not None or not point.stops]
-        stop = self._search(lambda: self.backend.run_back(passed))
+        return self._run_back()
+
+    def run_back_until(self, predicate: Callable[[], Any]) -> "tuple[Stop | None, UntilBack]":
+        """Runs the group back to the last place at which predicate() is true behind a write that changes what it reads from nodes.
+        Returns the Stop (None if predicate() is true where the group stands, or was true nowhere before; the group stands there then)
+        and an UntilBack, whose `holds` says whether it is true now. Stop points without a handler stop the group as usual. Raises as
+        reverse_continue() does, and what predicate raises."""
+        self._check_stands()
+        until = UntilBack(self, predicate)  # type: ignore[arg-type]
+        return until.run_back(), until
+
+    def _run_back(self, own: "frozenset[int]" = frozenset(), accepts: "Callable[[Stop], bool] | None" = None) -> "Stop | None":
+        """As reverse_continue(), but hits of the stop points in `own` count, and only what `accepts` accepts."""
+        passed = [point.id for point in self.points.values() if point.id not in own and (point.run is not None or not point.stops)]
+        stop = self._search(lambda: self.backend.run_back(passed, accepts))
         self._standing = stop
         if stop is not None and stop.ids:
             self.here, self.last_stop = stop.node, stop

@@ -57,8 +57,10 @@ OWNED: dict[str, Owned] = {
                       "state in which the Python expression is true; it is evaluated again after each write that changes what it reads "
                       "from the nodes.",
                       "continue until @2(srv.successor->id) == @4(srv.node.id)", repeats=True),
-    "reverse-continue": Owned(9, "reverse-continue [COUNT]", "Runs the group back to the previous hit of a stop point, of any node; with COUNT, as often. Also `rc`. The group stands there as after a run forward, so behind the store at a watchpoint. Stop points with a handler are passed over.",
-                              "reverse-continue", repeats=True),
+    "reverse-continue": Owned(9, "reverse-continue [COUNT | until PYTHON-EXPR]", "Runs the group back to the previous hit of a stop point, of any node; with COUNT, as often. "
+                              "Also `rc`. The group stands there as after a run forward, so behind the store at a watchpoint. Stop points with a handler are "
+                              "passed over. With until, also back to the last place behind a write at which the Python expression is true.",
+                              "reverse-continue until @2(srv.successor->id) == 4", repeats=True),
     "reverse-step": Owned(9, "[NODE] reverse-step [COUNT]", "Steps the selected node back to the line before, into functions; also `rs`. The other nodes "
                           "go back with it. Stop points on the way are passed over.", "3 reverse-step", nodes=True, repeats=True),
     "reverse-next": Owned(9, "[NODE] reverse-next [COUNT]", "Like reverse-step, but goes back over calls; also `rn`.", "reverse-next 5", nodes=True, repeats=True),

@@ -1,4 +1,5 @@
-"""`continue until EXPR` and `Session.run_until`: runs the group up to the first state in which a predicate holds.
+"""`continue until EXPR` and `Session.run_until`: runs the group up to the first state in which a predicate holds; and
+`reverse-continue until EXPR`, `Session.run_back_until`: back to the last one.
 
 The predicate is any Python. Its reads of the nodes are observed while it is evaluated, and each expression that it reads is
 watched on its node: the predicate is evaluated again after every write that changes one of them. Expressions that it reads for the
@@ -56,24 +57,35 @@ class Until:
         finally:
             if node_ended in self._session.at_exit_functions:
                 self._session.at_exit_functions.remove(node_ended)
-            for point in self._points:
-                if not point.deleted:
-                    point.delete()
+            self._delete_points()
+
+    def _delete_points(self) -> None:
+        for point in self._points:
+            if not point.deleted:
+                point.delete()
 
     def _check(self) -> None:
         """Evaluates the predicate where the group stands. The handler of the stop points that are set here."""
         if self.holds:  # another of these stop points was hit by the same event
             return
-        reads: set[tuple[int, str]] = set()
-        complete = False
-        try:
-            self.holds = bool(self._evaluate(reads))
-            complete = bool(reads)
-        except NOT_YET:
-            pass
+        reads, complete = self._look()
         if self.holds:
             self._session.stop()
             return
+        self._watch_all(reads, complete)
+
+    def _look(self) -> "tuple[set[tuple[int, str]], bool]":
+        """Evaluates the predicate where the group stands. Returns what it has read, and whether that was all that decides it."""
+        reads: set[tuple[int, str]] = set()
+        try:
+            self.holds = bool(self._evaluate(reads))
+            return reads, bool(reads)
+        except NOT_YET:
+            self.holds = False
+            return reads, False
+
+    def _watch_all(self, reads: "set[tuple[int, str]]", complete: bool) -> None:
+        """Sets stop points at which the predicate is evaluated again."""
         for node, text in reads - self._watched:
             self._watched.add((node, text))
             complete &= self._watch(node, text)
@@ -82,7 +94,7 @@ class Until:
             self._add(self._session.every(self._check, seconds=POLL))
 
     def _add(self, point: "StopPoint") -> None:
-        point.purpose = "continue until"
+        point.purpose = "until"
         self._points.append(point)
 
     def _evaluate(self, reads: set[tuple[int, str]]) -> Any:
@@ -106,3 +118,40 @@ class Until:
             return True
         except Error:
             return False
+
+
+class UntilBack(Until):
+    """One run back to the last state before the place where the group stands in which a predicate holds. The predicate is evaluated
+    at each write, on the way, that changes what it reads. What it reads nowhere but there is watched, too, and searched again."""
+
+    def run_back(self) -> "Stop | None":
+        """None if the predicate holds where the group stands, or if it held nowhere before; the group stands where it stood then. Other
+        stop points without a handler stop the group as usual."""
+        session = self._session
+        try:
+            reads, complete = self._look()
+            if self.holds:
+                return None
+            while True:
+                self._watch_all(reads, complete)
+                reads, complete = set(), True
+
+                def accepts(stop: "Stop") -> bool:
+                    nonlocal complete
+                    session.here = stop.node
+                    if not self.ids.issuperset(stop.ids):
+                        return True
+                    read, all_read = self._look()
+                    reads.update(read)
+                    complete &= all_read
+                    return self.holds
+
+                session.backend.note_move()
+                stop = session._run_back(self.ids, accepts)
+                if (reads <= self._watched and (complete or self._polls)) or (stop is not None and stop.kind == "interrupt"):
+                    session.backend.drop_move()
+                    self.holds = stop is not None and self.ids.issuperset(stop.ids) and bool(stop.ids)
+                    return stop
+                session.come_back()
+        finally:
+            self._delete_points()

@@ -110,3 +110,92 @@ def test_handlers_and_functions_of_the_session_are_set_aside(ring, opened):
     session.restart()
     session.run()
     assert {"watch", "end", "exit"} == set(called)
+
+
+PREDICATES = {
+    "of one node": (lambda read: read(1, "srv.seq") % 7 == 3, [(1, "srv.seq")]),
+    "of two nodes": (lambda read: read(1, "srv.seq") > read(2, "srv.seq"), [(1, "srv.seq"), (2, "srv.seq")]),
+    "by a branch": (lambda read: read(1, "srv.seq") % 5 == 1 and read(2, "srv.seq") % 2, [(1, "srv.seq"), (2, "srv.seq")]),
+    "true only at the start": (lambda read: read(2, "srv.seq") == 0 and read(1, "srv.seq") == 0, [(1, "srv.seq"), (2, "srv.seq")]),
+}
+
+
+def stands(session):
+    return [(int(node), session.backend.event(int(node)), session.backend.state_hash(int(node))) for node in session.all_nodes[:3]]
+
+
+@pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 8)]])
+@pytest.mark.parametrize("which", PREDICATES)
+def test_run_back_until_finds_the_last_place_of_a_run_forward(ring, opened, which, seed):
+    chance = random.Random(f"{which} {seed}")
+    predicate, reads = PREDICATES[which]
+
+    def holds(session):
+        try:
+            return bool(predicate(session.read))
+        except friday.NodeNotStarted:
+            return False
+
+    session = opened(ring)
+    session.set_checkpoints(True)
+    points = [session.watch(text, nodes=[node]) for node, text in reads]
+    seen = []  # (the place, whether the predicate holds there)
+    while (stop := session.run()).kind == "watch":
+        seen.append((stands(session), holds(session)))
+    assert len(seen) > 30
+    wanted = sorted(chance.sample(range(5, len(seen)), 6))
+    session.restart()
+    found = 0
+    for number in range(wanted[-1] + 1):
+        assert session.run().kind == "watch"
+        if number not in wanted:
+            continue
+        for point in points:
+            point.enable(False)
+        here = stands(session)
+        assert here == seen[number][0]
+        before = next((place for place, true in reversed(seen[:number]) if true), None)
+        mark = session.mark()
+        stop, until = session.run_back_until(lambda: predicate(session.read))
+        if seen[number][1]:
+            assert stop is None and until.holds and stands(session) == here
+        elif before is None:
+            assert stop is None and not until.holds and stands(session) == here
+        else:
+            assert until.holds and stands(session) == before and holds(session)
+            found += 1
+        assert list(session.points.values()) == points
+        session.goto(mark)
+        for point in points:
+            point.enable()
+    assert found or which.startswith("true only")
+
+
+def test_run_back_until_stops_at_the_users_points_and_says_what_is_wrong(ring, opened):
+    session = opened(ring)
+    session.set_checkpoints(True)
+    session.goto_end()
+    point = session.breakpoint("process_data", nodes=[1])
+    stop, until = session.run_back_until(lambda: False)
+    assert stop.ids == (point.id,) and not until.holds and point.hits == 1
+    point.delete()
+    before = place(session)
+    with pytest.raises(NameError):
+        session.run_back_until(lambda: session.read(1, "srv.seq") < 0 or nobody)  # noqa: F821
+    assert place(session) == before and not session.points
+
+    def only_earlier():
+        return session.read(1, "srv.seq") < 5 and 1 // 0
+    with pytest.raises(ZeroDivisionError):
+        session.run_back_until(only_earlier)
+    assert place(session) == before and not session.points
+
+
+def test_reverse_continue_until_at_the_console(ring, recorder):
+    (recorder.directory / "ask").write_text("goto end\nreverse-continue until @1(srv.seq) == 5\npy print(@1(srv.seq))\nrc until @1(srv.seq) == 5\n"
+                                            "rc until @1(srv.seq) > 5\nundo\nrc until\n")
+    done = recorder.run([recorder.friday, "replay", ring.path, "--batch", "-x", recorder.directory / "ask"])
+    assert "it was true here: @1(srv.seq) == 5\n" in done.stdout and "already true here" in done.stdout, done.stdout + done.stderr
+    assert "5\n" in done.stdout.partition("it was true here")[2]
+    assert "not true at any place before this one, where the group stays: @1(srv.seq) > 5" in done.stderr
+    assert "usage: reverse-continue [COUNT | until PYTHON-EXPR]" in done.stderr
