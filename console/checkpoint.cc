@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "console/complain.h"
+#include "console/options.h"
 #include "console/paths.h"
 #include "console/say.h"
 #include "core/base/counted.h"
 #include "core/replay/cuts.h"
 #include "core/replay/saved_checkpoint.h"
+#include "core/replay/saved_format.h"
 #include "core/trace/mark.h"
 
 namespace friday {
@@ -72,8 +74,8 @@ Result<std::set<uint64_t>> wanted_cuts(const Schedule& schedule, const Checkpoin
 
 uint64_t size_of(const Recording& recording, uint64_t events) {
   struct stat about {};
-  const std::string path = recording.inside("checkpoints/" + std::to_string(events)).path();
-  return stat(path.c_str(), &about) == 0 ? static_cast<uint64_t>(about.st_size) : 0;
+  return stat(saved::place_of(recording, events).path().c_str(), &about) == 0 ? static_cast<uint64_t>(about.st_size)
+                                                                              : 0;
 }
 
 // Keeps the cut after so many events, or the first one behind it at which that is possible: at some, a thread has only
@@ -81,11 +83,9 @@ uint64_t size_of(const Recording& recording, uint64_t events) {
 Result<Kept> keep(ReplaySession& session, uint64_t events, const GroupCheckpoint& start, PageStore& pages) {
   constexpr uint64_t kMostTries = 200;
   for (const uint64_t last = events + kMostTries;; events++) {
-    FRIDAY_TRY(stop, run_to_cut(session, events));
-    if (stop.kind == Stop::Kind::divergence) return fail(ErrorCode::diverged, "{}", describe(*stop.divergence));
-    if (stop.kind != Stop::Kind::event)
-      return fail(ErrorCode::component_died, "the replay ended before event {}: {}", events,
-                  stop.message.empty() ? name_of(stop.kind) : stop.message);
+    if (events >= session.schedule().event_count())
+      return fail(ErrorCode::unsupported, "no checkpoint is possible from there to the end of the recording");
+    FRIDAY_TRY_VOID(run_to_cut(session, events));
     const auto here = session.checkpoint();
     if (!here && (here.error().code != ErrorCode::unsupported || events == last)) return std::unexpected(here.error());
     if (!here || !session.is_between_events()) continue;
@@ -165,9 +165,7 @@ void add_checkpoint_command(CLI::App& app, int* status) {
       ->allow_extra_args(false);
   command->add_flag("--drop", options->drop, "Remove those that there are first");
   command->add_flag("--json", options->json, "Print the places as JSON");
-  command->add_flag("--unconfined", options->unconfined,
-                    "Let replayed processes make any system call: for a recording that you trust, where the kernel has "
-                    "no seccomp filters");
+  add_unconfined_flag(*command, options->unconfined);
   command->footer("Examples:\n  friday checkpoint REC --every 10\n  friday checkpoint REC --at 3#1234 --at 5.2");
   command->callback([options, status] { *status = run_checkpoint(*options); });
 }

@@ -8,13 +8,17 @@
 
 namespace friday {
 
+inline void add_unconfined_flag(CLI::App& command, bool& unconfined) {
+  command.add_flag("--unconfined", unconfined,
+                   "Let replayed processes make any system call: for a recording that you trust, where the kernel has "
+                   "no seccomp filters");
+}
+
 inline void add_replay_options(CLI::App& command, std::string& nodes, std::string& sync, bool& unconfined) {
   command.add_option("--node", nodes, "Only these nodes, e.g. 0-3,!2 or redis-*");
   command.add_option("--sync", sync, "Order of the nodes: clock (full), causal (what caused what), free")
       ->check(CLI::IsMember({"clock", "causal", "free"}));
-  command.add_flag("--unconfined", unconfined,
-                   "Let replayed processes make any system call: for a recording that you trust, where the kernel has "
-                   "no seccomp filters");
+  add_unconfined_flag(command, unconfined);
 }
 
 inline void add_recording_options(CLI::App& command, std::string& recording, std::string& nodes, std::string& sync,

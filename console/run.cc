@@ -22,9 +22,9 @@ namespace {
 struct RunOptions {
   std::string script, nodes, sync = "clock", json, junit;
   std::vector<std::string> scripts, recordings, args, symbols;
-  int jobs = 0, worker = -1;
+  int jobs = 0, worker = -1, slices = 1;
   std::string begin, end;
-  bool stop_at_first = false, unconfined = false, origin = false;
+  bool stop_at_first = false, unconfined = false, origin = false, is_slice = false;
 };
 
 py::object text_or_none(const std::string& text) {
@@ -38,17 +38,17 @@ int run_scripts(RunOptions options) {
   return with_python("run", "friday.runner", [&](py::module_& runner) {
     using namespace py::literals;
     return runner
-        .attr("main")(
-            options.scripts, options.recordings,
-            runner.attr("Options")("nodes"_a = text_or_none(options.nodes), "sync"_a = options.sync,
-                                   "symbols"_a = py::tuple(py::cast(options.symbols)),
-                                   "unconfined"_a = options.unconfined, "stop_at_first"_a = options.stop_at_first,
-                                   "origin"_a = options.origin, "begin"_a = options.begin, "end"_a = options.end),
-            "json_path"_a = text_or_none(options.json), "junit_path"_a = text_or_none(options.junit),
-            "args"_a = options.args,
-            "jobs"_a = options.jobs ? py::object(py::int_(options.jobs)) : py::object(py::none()),
-            "worker"_a = options.worker >= 0 ? py::object(py::int_(options.worker)) : py::object(py::none()),
-            "executable"_a = executable_path())
+        .attr("main")(options.scripts, options.recordings,
+                      runner.attr("Options")(
+                          "nodes"_a = text_or_none(options.nodes), "sync"_a = options.sync,
+                          "symbols"_a = py::tuple(py::cast(options.symbols)), "unconfined"_a = options.unconfined,
+                          "stop_at_first"_a = options.stop_at_first, "origin"_a = options.origin,
+                          "begin"_a = options.begin, "end"_a = options.end, "is_slice"_a = options.is_slice),
+                      "json_path"_a = text_or_none(options.json), "junit_path"_a = text_or_none(options.junit),
+                      "args"_a = options.args,
+                      "jobs"_a = options.jobs ? py::object(py::int_(options.jobs)) : py::object(py::none()),
+                      "worker"_a = options.worker >= 0 ? py::object(py::int_(options.worker)) : py::object(py::none()),
+                      "slices"_a = options.slices, "executable"_a = executable_path())
         .cast<int>();
   });
 }
@@ -86,12 +86,20 @@ void add_run_command(CLI::App& app, int* status, std::vector<std::string> script
                       "Begin here, a mark or a time in seconds: from the last checkpoint before it that the recording "
                       "holds (friday checkpoint), or else by running there");
   command->add_option("--to", options->end, "End here, as if the recording did: a mark or a time in seconds");
+  command
+      ->add_option(
+          "--slices", options->slices,
+          "Check up to so many parts of the recording at once, each from a checkpoint that the recording holds "
+          "(friday checkpoint); for a script that says `needs_past = False`")
+      ->check(CLI::Range(1, 10000));
   command->add_option("--json", options->json, "Write the violations, with their evidence, to this file");
   command->add_option("--junit", options->junit,
                       "Write a JUnit report to this file: a test suite a script, a test case a recording");
   add_symbols_option(*command, options->symbols);
   // used by batch.py: the descriptor on which the worker receives requests
   command->add_option("--worker", options->worker)->group("");
+  // used by slices.py: this run is one of several parts
+  command->add_flag("--slice", options->is_slice)->group("");
   command->footer(
       "What follows -- are arguments for the scripts (sys.argv).\n\nExamples:\n  friday run predicates/ring.py REC "
       "--json found.json -- --verbose\n"

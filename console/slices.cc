@@ -34,23 +34,6 @@ struct Slice {
   std::optional<json> result;
 };
 
-// The slices between checkpoints that come nearest to equal parts.
-std::vector<Slice> choose(std::vector<uint64_t> saved, uint64_t events, uint64_t count) {
-  std::erase_if(saved, [&](uint64_t each) { return each == 0 || each >= events; });
-  std::vector<uint64_t> cuts;
-  for (uint64_t i = 1; i < count && !saved.empty(); i++) {
-    const uint64_t ideal = events / count * i;
-    const auto distance = [&](uint64_t each) { return each > ideal ? each - ideal : ideal - each; };
-    cuts.push_back(*std::ranges::min_element(saved, {}, distance));
-  }
-  const auto again = std::ranges::unique(cuts);
-  cuts.erase(again.begin(), again.end());
-  std::vector<Slice> slices;
-  cuts.push_back(events);
-  for (uint64_t from = 0; uint64_t to : cuts) slices.push_back({.from = from, .to = to}), from = to;
-  return slices;
-}
-
 // The hash of the state of each live node.
 Result<std::vector<uint64_t>> hashes(ReplaySession& session) {
   std::vector<uint64_t> all;
@@ -78,11 +61,10 @@ Result<std::string> replay(const std::string& recording, const ReplayOptions& op
     if (!verdict.failure.empty()) return fail(ErrorCode::component_died, "{}", verdict.failure);
     return verdict.problems;
   }
-  FRIDAY_TRY(stop, run_to_cut(*session, slice.to));
-  if (stop.kind == Stop::Kind::divergence) return describe(*stop.divergence);
-  if (stop.kind != Stop::Kind::event)
-    return fail(ErrorCode::component_died, "it ended before event {}: {}", slice.to,
-                stop.message.empty() ? name_of(stop.kind) : stop.message);
+  if (auto ran = run_to_cut(*session, slice.to); !ran) {
+    if (ran.error().code == ErrorCode::diverged) return ran.error().message;
+    return std::unexpected(ran.error());
+  }
   FRIDAY_TRY(reached, hashes(*session));
   FRIDAY_TRY(loaded, SavedCheckpoint::load(*session, slice.to, *start));
   FRIDAY_TRY_VOID(session->restore(*loaded));
@@ -158,8 +140,10 @@ int verify_slices(const std::string& path, const ReplayOptions& options, uint64_
     if (options.sync != SyncMode::clock || !options.nodes.empty())
       return fail(ErrorCode::usage, "--slices replays all nodes in the order clock, for which checkpoints are made");
     FRIDAY_TRY(schedule, Schedule::load_or_compute(recording));
-    FRIDAY_TRY(saved, saved_checkpoints(recording));
-    auto slices = choose(saved, schedule.event_count(), count);
+    FRIDAY_TRY(cuts, cuts_of_parts(recording, schedule.event_count(), count));
+    cuts.push_back(schedule.event_count());
+    std::vector<Slice> slices;
+    for (uint64_t from = 0; uint64_t to : cuts) slices.push_back({.from = from, .to = to}), from = to;
     if (slices.size() < count)
       say(stderr,
           "friday verify: {} only, as the recording holds no more checkpoints; `friday checkpoint` makes some\n",

@@ -58,6 +58,7 @@ class Check:
     name = "check"
     optional: frozenset[str] = frozenset()
     of_states = True  # False: it needs the events on the way, a look at one state says nothing
+    needs_past = True  # False: it can begin anywhere in a recording (`friday run --slices`). Which nodes take part, and which have left, is learnt on the way
     of_rows = False  # True: faults() follows from the rows alone, and is asked again only when one has changed
 
     def __init__(self, session: friday.Session, names: Mapping[str, Expression | None], *,
@@ -79,6 +80,7 @@ class Check:
         self.reported: list[Fault] = []
         self._begin()
         if armed:
+            session.checks.append(self)
             self._arm(watched(self.names.values() if follow is None else follow) if watch is None and at is None else watch, at)
 
     # -- for subclasses ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/printable.h"
+#include "core/replay/cuts.h"
 #include "core/trace/aliases.h"
 #include "core/trace/calls.h"
 #include "core/trace/channels.h"
@@ -166,6 +167,13 @@ class PyRecording {
     return static_cast<double>(order_.realtime_ns(NodeId{node}, {index})) / 1e9;
   }
   uint64_t event_count() const { return order_.event_count(); }
+  // The marks at which parts of about equal length begin, but for the first.
+  std::vector<std::string> parts(uint64_t count) const {
+    std::vector<std::string> marks;
+    for (const uint64_t cut : value_or_raise(cuts_of_parts(recording_, order_.event_count(), count)))
+      marks.push_back(text_of(order_.at_position(cut)));
+    return marks;
+  }
   std::pair<uint32_t, uint64_t> at_position(uint64_t position) const {
     if (position >= order_.event_count())
       raise({ErrorCode::usage,
@@ -276,6 +284,7 @@ void bind_recording(py::module_& module) {
       .def("real_time", &PyRecording::real_time)
       .def("event_count", &PyRecording::event_count)
       .def("at_position", &PyRecording::at_position)
+      .def("parts", &PyRecording::parts)
       .def("position_of", &PyRecording::position_of);
 }
 

@@ -10,23 +10,40 @@
 
 namespace friday {
 
-Result<Stop> run_to_cut(ReplaySession& session, uint64_t events) {
-  const bool is_end = events >= session.schedule().event_count();
-  const Mark next = is_end ? Mark{} : session.schedule().at_position(events);
+Result<void> run_to_cut(ReplaySession& session, uint64_t events) {
+  const Mark next = session.schedule().at_position(events);
   // The node may have no process before it is forked on the way.
   const auto wait = [&](ReplayNode& node) {
-    if (!is_end && node.id() == next.node) (void)session.stop_at(next.node, next.event.value);
+    if (node.id() == next.node) (void)session.stop_at(next.node, next.event.value);
   };
   const auto before = std::exchange(session.on_node_started, [&](ReplayNode& node) { wait(node); });
-  if (!is_end && session.find(next.node)->has_process()) wait(*session.find(next.node));
+  if (session.find(next.node)->has_process()) wait(*session.find(next.node));
   Result<Stop> stop = Stop{};
   using Kind = Stop::Kind;
   do stop = session.run();
   while (stop && (stop->kind == Kind::exit || (stop->kind == Kind::signal && !session.all_ended())));
   session.on_node_started = before;
-  if (!is_end && session.find(next.node)->state() == NodeState::live)
-    FRIDAY_TRY_VOID(session.stop_at(next.node, ~uint64_t{0}));
-  return stop;
+  if (session.find(next.node)->state() == NodeState::live) FRIDAY_TRY_VOID(session.stop_at(next.node, ~uint64_t{0}));
+  if (!stop) return std::unexpected(stop.error());
+  if (stop->kind == Kind::event) return {};
+  if (stop->kind == Kind::divergence) return fail(ErrorCode::diverged, "{}", describe(*stop->divergence));
+  if (stop->kind == Kind::interrupt) return fail(ErrorCode::interrupted, "interrupted before event {}", events);
+  return fail(ErrorCode::component_died, "the replay ended before event {}: {}", events,
+              stop->message.empty() ? name_of(stop->kind) : stop->message);
+}
+
+Result<std::vector<uint64_t>> cuts_of_parts(const Recording& recording, uint64_t events, uint64_t count) {
+  FRIDAY_TRY(saved, saved_checkpoints(recording));
+  std::erase_if(saved, [&](uint64_t each) { return each == 0 || each >= events; });
+  std::vector<uint64_t> cuts;
+  for (uint64_t i = 1; i < count && !saved.empty(); i++) {
+    const uint64_t ideal = events / count * i;
+    const auto distance = [&](uint64_t each) { return each > ideal ? each - ideal : ideal - each; };
+    cuts.push_back(*std::ranges::min_element(saved, {}, distance));
+  }
+  const auto again = std::ranges::unique(cuts);
+  cuts.erase(again.begin(), again.end());
+  return cuts;
 }
 
 Result<uint64_t> begin_near(ReplaySession& session, uint64_t events) {

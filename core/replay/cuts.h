@@ -13,9 +13,13 @@
 
 namespace friday {
 
-// Runs to the cut after so many events, or to the end. The stop is of the kind `event` if the group stands there;
-// otherwise it says what came before: `end`, `divergence`, `failure`, or `interrupt`.
-Result<Stop> run_to_cut(ReplaySession& session, uint64_t events);
+// Runs to the cut after so many events. Fails with diverged, of which the message is the report, with interrupted, and
+// with component_died if the replay ends before.
+Result<void> run_to_cut(ReplaySession& session, uint64_t events);
+
+// The cuts that divide a recording of so many events into at most `count` parts, as equal as its checkpoints allow: a
+// part begins at one. Rising, without the start and the end.
+Result<std::vector<uint64_t>> cuts_of_parts(const Recording& recording, uint64_t events, uint64_t count);
 
 // Brings a session that stands at its start to the last checkpoint of the recording with at most so many events.
 // Returns the number of its events; 0 if there is none, and the group stands at its start. A checkpoint that cannot be

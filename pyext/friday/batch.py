@@ -143,11 +143,12 @@ class _Running:
 
 
 class Batch:
-    """The runs of one command. command: returns the command line for the process of a run that reports to a descriptor."""
+    """The runs of one command. command: returns the command line for the process of a run that reports to a descriptor. labels: what
+    names each run in what is printed; by default its recording, and its script if these differ."""
 
-    def __init__(self, runs: Sequence[Outcome], command: Callable[[Outcome, int], list[str]]) -> None:
+    def __init__(self, runs: Sequence[Outcome], command: Callable[[Outcome, int], list[str]], labels: Sequence[str] = ()) -> None:
         self.runs = runs
-        self.labels = _labels(runs)
+        self.labels = labels or _labels(runs)
         self._command = command
         self._label = {id(run): label for run, label in zip(runs, self.labels)}
         self._running: list[_Running] = []

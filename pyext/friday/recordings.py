@@ -305,6 +305,11 @@ class Recording:
         """The place of an event in `order()`, from 0. Raises NoNode, UsageError."""
         return self._raw.position_of(int(self[node]), _natural(index, "an event's index"))
 
+    def parts(self, count: int) -> list[str]:
+        """The marks at which the second and each further of at most `count` parts of the recording begins: places of which the recording
+        holds a checkpoint (`friday checkpoint`), so that the parts are as equal as these allow."""
+        return self._raw.parts(_natural(count, "a number of parts"))
+
     def time(self, node: int | str, index: int) -> Any:
         """The logical time of an event; float() of it is seconds since the recording's first event. Raises NoNode, UsageError."""
         return self._raw.time(int(self[node]), _natural(index, "an event's index"))

@@ -15,6 +15,7 @@ from .handlers import compile_script, register_source
 from .progress import ProgressLine
 from .reports import BAD_INPUT, DIED, DIVERGED, HELD, INTERRUPTED, VIOLATED, Outcome
 from .sessions import Progress, Session
+from .slices import NeedsPast, begin_slice, run_slices
 from .teaching import undescribed
 from .tracing import Tracer
 from .violations import Violation, user_traceback
@@ -32,7 +33,8 @@ class Refused(Exception):
 class Options:
     """How scripts run. nodes, sync, symbols, unconfined: as for a Session. stop_at_first: the first violation ends the run. origin: says
     of the first violation of each predicate where the values come from that were read. begin, end: places of the recording, marks
-    or times in seconds; the run begins at the first and ends before the second."""
+    or times in seconds; the run begins at the first and ends before the second. is_slice: other runs check what lies before and
+    behind."""
     nodes: str | None = None
     sync: str = "clock"
     symbols: tuple[str, ...] = ()
@@ -41,11 +43,13 @@ class Options:
     origin: bool = False
     begin: str = ""
     end: str = ""
+    is_slice: bool = False
 
     def words(self) -> list[str]:
         """The options of the command line that mean the same."""
         values = [("--node", self.nodes), ("--sync", self.sync), ("--from", self.begin), ("--to", self.end), *(("--symbols", path) for path in self.symbols)]
-        flags = [("--unconfined", self.unconfined), ("--stop-at-first", self.stop_at_first), ("--origin", self.origin)]
+        flags = [("--unconfined", self.unconfined), ("--stop-at-first", self.stop_at_first), ("--origin", self.origin),
+                 ("--slice", self.is_slice)]
         return [word for name, value in values if value for word in (name, value)] + [name for name, on in flags if on]
 
 
@@ -67,7 +71,7 @@ def open_session(recording: str, nodes: str | None, sync: str, *, console: bool 
 
 
 def main(scripts: Sequence[str], recordings: Sequence[str], options: Options = Options(), *, json_path: str | None = None, junit_path: str | None = None,
-         args: Sequence[str] = (), jobs: int | None = None, worker: int | None = None, executable: str = "") -> int:
+         args: Sequence[str] = (), jobs: int | None = None, worker: int | None = None, slices: int = 1, executable: str = "") -> int:
     """The command `friday run`: runs each script on each recording, with a progress line on a terminal. Returns the exit code. An
     error that keeps the scripts from running at all is printed and written to json_path. worker: if this process is one run of
     a batch, the descriptor to which it reports."""
@@ -84,9 +88,20 @@ def main(scripts: Sequence[str], recordings: Sequence[str], options: Options = O
             open(path, "a", encoding="utf-8").close()
         except OSError as error:
             return _refuse(pairs, f"cannot write {path}: {error.strerror}", None)
-    if len(pairs) > 1:
-        batch = Batch(pairs, lambda pair, fd: [executable, "run", pair.script, pair.recording, "--worker", str(fd), *options.words(), "--", *args])
-        batch.run(jobs or len(os.sched_getaffinity(0)))
+    processors = len(os.sched_getaffinity(0))
+
+    def words(pair: Outcome, fd: int, own: Options = options) -> list[str]:
+        return [executable, "run", pair.script, pair.recording, "--worker", str(fd), *own.words(), "--", *args]
+    if slices > 1:
+        if len(pairs) > 1 or options.begin or options.end:
+            return _refuse(pairs, "--slices divides the run of one script on one recording, from its start to its end", json_path)
+        try:
+            run_slices(pairs[0], options, slices, words, jobs or processors)
+        except Error as error:
+            return _refuse(pairs, str(error), json_path)
+    elif len(pairs) > 1:
+        batch = Batch(pairs, words)
+        batch.run(jobs or processors)
         print("\n".join(reports.summary_lines(pairs, batch.labels, time.monotonic() - began)), file=sys.stderr)
     else:
         _run_one(pairs[0], options, args, Channel(worker) if worker is not None else None)
@@ -192,6 +207,8 @@ def _guarded(path: str, session: Session, args: Sequence[str], options: Options,
         _run(path, session, args, options)
     except FirstViolation:
         pass
+    except NeedsPast as error:
+        return (failed(BAD_INPUT, f"friday: {error}") if not options.begin else (BAD_INPUT, str(error), ""))
     except Divergence as error:
         return failed(DIVERGED, f"friday: diverged: {error}")
     except ComponentDied as error:
@@ -241,6 +258,8 @@ def _run(path: str, session: Session, args: Sequence[str], options: Options) -> 
         except AssertionError as error:  # a check of the script itself
             session.report_assertion(None, error)
             return
+        if options.is_slice:
+            begin_slice(session, path, last=not options.end)
         while not session.finished and not session.stop_asked:
             session.run()
     finally:

@@ -86,6 +86,7 @@ class Session(Past):
         self.violations: list[Violation] = []  # the violations found, at most max_violations
         self.violations_dropped = 0  # how many further violations there were
         self.max_violations = 1000
+        self.checks: list[Any] = []  # the predicates that have set themselves up (predicates/check.py)
         self.tracer: Tracer | None = None  # traces violations, for `friday run --origin`
         self.on_traced: Callable[[Violation], None] | None = None  # called with each violation that it has traced
         self.on_violation: Callable[[Violation], None] | None = None  # called with each violation as it is found

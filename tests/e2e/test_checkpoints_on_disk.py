@@ -236,3 +236,51 @@ def test_a_recording_that_cannot_be_written(ring, recorder, tmp_path):
 def test_what_is_no_place(ring, recorder, options, message):
     done = recorder.run([recorder.friday, "checkpoint", ring.path, *options])
     assert done.returncode != 0 and message in done.stderr
+
+
+LOOKS = """
+needs_past = False
+
+def look():
+    if @(srv.seq) % 3 == 0:
+        session.violation("thirds", nodes=[session.node], message=f"seq {@(srv.seq)} at {session.logical_time}")
+session.watch("srv.seq", look)
+
+def tick():
+    session.violation("ticks", message=f"{session.logical_time} {@1(srv.seq)}")
+session.every(tick, seconds=0.3)
+session.breakpoint("process_data", lambda: session.violation("served", message=str(session.logical_time)))
+session.at_end(lambda: session.violation("end", message=str(session.logical_time)))
+"""
+
+
+def report(recorder, script, path, *options, code=1):
+    (recorder.directory / "looks.py").write_text(script)
+    (recorder.directory / "report").unlink(missing_ok=True)
+    done = recorder.run([recorder.friday, "run", recorder.directory / "looks.py", path, "--json", recorder.directory / "report", *options], timeout=120)
+    assert done.returncode == code, done.stdout + done.stderr
+    return json.loads((recorder.directory / "report").read_text()), done.stderr
+
+
+def test_slices_of_a_run_find_what_a_run_finds(held, recorder):
+    whole, _ = report(recorder, LOOKS, held)
+    assert {each["predicate"] for each in whole["violations"]} == {"thirds", "ticks", "served", "end"} and len(whole["violations"]) > 40
+    for count in ("2", "4"):
+        parts, said = report(recorder, LOOKS, held, "--slices", count)
+        assert parts["violations"] == whole["violations"] and parts["outcome"] == "violated"
+        assert f"[slice {count} of {count}]" in said and f"violated {len(whole['violations'])} in {count} slices" in said
+    first, _ = report(recorder, LOOKS, held, "--slices", "3", "--stop-at-first")
+    assert first["violations"] == whole["violations"][:1]
+
+
+def test_who_may_not_be_run_in_slices(ring, held, recorder):
+    for script in ("session.watch('srv.seq', lambda: None)", "needs_past = True", "from predicates.ring import Ring\nRing(session)"):
+        refused, said = report(recorder, script, held, "--slices", "3", code=2)
+        assert said.count("may need what came before a slice") == 1 and "without --slices" in refused["error"]
+    ran, _ = report(recorder, "needs_past = False\nsession.run()", held, "--slices", "2", code=2)
+    assert "runs the group itself" in ran["error"]
+    for option in (["--node", "1"], ["--sync", "causal"], ["--from", "1"]):
+        assert "slices" in report(recorder, LOOKS, held, "--slices", "2", *option, code=2)[1]
+    found, said = report(recorder, LOOKS, ring.path, "--slices", "4")
+    assert "1 slice only, as the recording holds no more checkpoints" in said and len(found["violations"]) > 40
+    recorder.none_left()
