@@ -24,26 +24,12 @@ struct WrittenPart {
 
 // The largest piece of the wanted bytes that the event's call has written; none if the event does not say.
 std::optional<WrittenPart> written_at(const EventView& event, const Bytes& wanted) {
-  std::vector<std::pair<const format::TransferPart*, uint64_t>> transfers;  // with the bytes of each in the event
-  for (PartView part : event.parts())
-    if (const auto* transfer = part.transfer())
-      transfers.emplace_back(transfer, trace_payloads().bytes_in_event(*transfer));
-  size_t number = 0;
-  uint64_t used = 0;  // of this transfer
   std::optional<WrittenPart> largest;
-  for (PartView part : event.parts()) {
-    if (part.kind() != format::kMemory) continue;
-    while (number < transfers.size() && used == transfers[number].second) number++, used = 0;
-    const Bytes bytes{Bytes::In::memory, part.address(), part.bytes().size()};
-    if (bytes.overlaps(wanted) && (!largest || bytes.common(wanted).size > largest->bytes.size)) {
-      largest = WrittenPart{.bytes = bytes.common(wanted)};
-      if (number < transfers.size()) {
-        largest->transfer = transfers[number].first;
-        largest->number = static_cast<uint32_t>(number);
-        largest->offset = used + largest->bytes.low - bytes.low;
-      }
-    }
-    if (number < transfers.size()) used += std::min(bytes.size, transfers[number].second - used);
+  for (const Received& part : received_parts(event)) {
+    const Bytes bytes{Bytes::In::memory, part.address, part.bytes.size()};
+    if (!bytes.overlaps(wanted) || (largest && bytes.common(wanted).size <= largest->bytes.size)) continue;
+    largest = WrittenPart{bytes.common(wanted), part.transfer, part.number, 0};
+    largest->offset = part.offset + largest->bytes.low - bytes.low;
   }
   return largest;
 }
@@ -66,24 +52,50 @@ Result<T> read_object(ReplayNode& node, uint64_t address) {
   return object;
 }
 
-// The address of byte `offset` of the buffers.
-Result<std::optional<uint64_t>> in_vectors(ReplayNode& node, uint64_t vectors, uint64_t count, uint64_t offset) {
+// The rest of the buffer in which byte `offset` of all buffers is.
+Result<std::optional<Bytes>> in_vectors(ReplayNode& node, uint64_t vectors, uint64_t count, uint64_t offset) {
   for (uint64_t i = 0; i < std::min(count, kMostVectors); i++) {
     FRIDAY_TRY(vector, read_object<Vector>(node, vectors + i * sizeof(Vector)));
-    if (offset < vector.length) return std::optional(vector.base + offset);
+    if (offset < vector.length)
+      return std::optional(Bytes{Bytes::In::memory, vector.base + offset, vector.length - offset});
     offset -= vector.length;
   }
-  return std::optional<uint64_t>{};
+  return std::optional<Bytes>{};
 }
 
-// Where a send, before which the node waits, takes byte `offset` of its transfer `number` from.
-Result<std::optional<uint64_t>> sent_address(ReplayNode& node, const EventView& event, uint32_t number,
-                                             uint64_t offset) {
+}  // namespace
+
+std::vector<Received> received_parts(const EventView& event) {
+  std::vector<std::pair<const format::TransferPart*, uint64_t>> transfers;  // with the bytes of each in the event
+  for (PartView part : event.parts())
+    if (const auto* transfer = part.transfer())
+      transfers.emplace_back(transfer, trace_payloads().bytes_in_event(*transfer));
+  size_t number = 0;
+  uint64_t used = 0;  // of this transfer
+  std::vector<Received> all;
+  for (PartView part : event.parts()) {
+    if (part.kind() != format::kMemory) continue;
+    while (number < transfers.size() && used == transfers[number].second) number++, used = 0;
+    Received received{part.address(), part.bytes()};
+    if (number < transfers.size()) {
+      received.transfer = transfers[number].first;
+      received.number = static_cast<uint32_t>(number);
+      received.offset = used;
+      used += std::min(received.bytes.size(), transfers[number].second - used);
+    }
+    all.push_back(received);
+  }
+  return all;
+}
+
+Result<std::optional<Bytes>> sent_run(ReplayNode& node, const EventView& event, uint32_t number, uint64_t offset) {
   const SentFrom from = sent_from(event->call);
   const uint64_t pointer = event.argument(from.pointer), count = event.argument(from.count);
   switch (from.shape) {
     case SentFrom::Shape::none: break;
-    case SentFrom::Shape::buffer: return offset < count ? std::optional(pointer + offset) : std::nullopt;
+    case SentFrom::Shape::buffer:
+      if (offset >= count) break;
+      return std::optional(Bytes{Bytes::In::memory, pointer + offset, count - offset});
     case SentFrom::Shape::vector: return in_vectors(node, pointer, count, offset);
     case SentFrom::Shape::message:
     case SentFrom::Shape::messages: {
@@ -92,10 +104,14 @@ Result<std::optional<uint64_t>> sent_address(ReplayNode& node, const EventView& 
       return in_vectors(node, header.vectors, header.count, offset);
     }
   }
-  return std::optional<uint64_t>{};
+  return std::optional<Bytes>{};
 }
 
-}  // namespace
+Result<std::optional<uint64_t>> sent_address(ReplayNode& node, const EventView& event, uint32_t number,
+                                             uint64_t offset) {
+  FRIDAY_TRY(run, sent_run(node, event, number, offset));
+  return run ? std::optional(run->low) : std::nullopt;
+}
 
 Result<const TraceIndex*> Origin::index_of(NodeId id) {
   if (const auto known = indexes_.find(id); known != indexes_.end()) return &known->second;
@@ -147,15 +163,19 @@ Result<bool> Origin::from_transfer(const EventView& event, const format::Transfe
     return from_send(edge, offset - place.received_at);
   }
   FRIDAY_TRY(index, index_of(node_));
-  FRIDAY_TRY(channels, ChannelTable::read(node().reader(), *index));
+  FRIDAY_TRY(channels, channels_of(node_));
   const uint64_t record = index->offset(event->index);
-  const ChannelDescription* channel = channels.find(transfer.channel, record);
+  const ChannelDescription* channel = channels->find(transfer.channel, record);
+  if (channel && channel->inode && (channel->kind == format::kChannelFile || channel->kind == format::kChannelPipe)) {
+    FRIDAY_TRY_VOID(add(How::received, pc, fmt::format("{}, from a {}", where, channel_kind_name(channel->kind))));
+    return from_object(event, *channel, transfer, number, offset);
+  }
   std::string peer;
   for (PartView part : event.parts())
-    if (part.transfer() == &transfer) peer = channels.peer_text(part, record);
+    if (part.transfer() == &transfer) peer = channels->peer_text(part, record);
   const bool has_sender =
       channel && (channel->kind == format::kChannelStream || channel->kind == format::kChannelDatagram ||
-                  channel->kind == format::kChannelSeqpacket || channel->kind == format::kChannelPipe);
+                  channel->kind == format::kChannelSeqpacket);
   return end(How::outside, pc,
              fmt::format("{}, from a {}{}{}", where, channel ? channel_kind_name(channel->kind) : "channel",
                          peer.empty() ? "" : " with " + peer, has_sender ? "; no node is known to have sent it" : ""));

@@ -17,11 +17,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/debug/debugger.h"
 #include "core/origin/flow.h"
+#include "core/trace/channels.h"
 #include "core/trace/index.h"
 
 namespace friday {
@@ -32,7 +34,7 @@ struct Hop {
     copied,    // an instruction has copied the value to `bytes`
     computed,  // an instruction has computed it, from `inputs`
     constant,  // an instruction has it as a constant
-    received,  // a system call has written it to `bytes`, from a message of another node
+    received,  // a system call has written it to `bytes`, from a message of another node, or what a node has written
     sent,      // a system call has sent it from `bytes`
     forked,    // the process had it in `bytes` when it forked the node of the hop before
     outside,   // it comes from a file, a clock, or a peer that is no node or is not known, as `text` says
@@ -81,6 +83,21 @@ class Origin {
   Result<bool> from_transfer(const EventView& event, const format::TransferPart& transfer, uint32_t number,
                              uint64_t offset, const std::string& part);
   Result<bool> from_send(const Edge& edge, uint64_t offset);
+  // files.cc
+  struct Write {
+    NodeId node{};
+    EventIndex event{};
+    uint64_t position = 0;  // of the event in the order of all nodes
+    uint32_t number = 0;    // of the transfer in the event
+    uint64_t offset = 0;    // bytes that the writer had sent through the channel before
+    uint64_t length = 0;
+  };
+  Result<bool> from_object(const EventView& event, const ChannelDescription& object,
+                           const format::TransferPart& transfer, uint32_t number, uint64_t offset);
+  Result<std::vector<Write>> writes_to(const ChannelDescription& object, uint64_t before);
+  Result<std::vector<std::byte>> written_by(const Write& write);
+  Result<bool> go_to_write(const Write& write, uint64_t at);
+  Result<const ChannelTable*> channels_of(NodeId node);
 
   Result<std::optional<DebugStop>> run_to_write();
   Result<bool> take(const std::vector<Piece>& pieces, const Instruction& instruction, const user_regs_struct& before);
@@ -107,6 +124,22 @@ class Origin {
   int left_out_ = 0;           // how often bytes were left out since the last hop
   uint64_t instructions_ = 0;  // that were looked at
   std::map<NodeId, TraceIndex> indexes_;
+  std::map<NodeId, ChannelTable> channels_;
 };
+
+// A piece of memory that a call has filled, and which bytes of which of its transfers these are.
+struct Received {
+  uint64_t address = 0;
+  std::span<const std::byte> bytes;
+  const format::TransferPart* transfer = nullptr;  // null: of none
+  uint32_t number = 0;                             // of the transfer in its event
+  uint64_t offset = 0;                             // of the first byte in the transfer
+};
+std::vector<Received> received_parts(const EventView& event);
+// Where a send, before which the node waits, takes byte `offset` of its transfer `number` from; with as much as follows
+// it in the same buffer, or its address alone. None if it takes it from no memory.
+Result<std::optional<Bytes>> sent_run(ReplayNode& node, const EventView& event, uint32_t number, uint64_t offset);
+Result<std::optional<uint64_t>> sent_address(ReplayNode& node, const EventView& event, uint32_t number,
+                                             uint64_t offset);
 
 }  // namespace friday

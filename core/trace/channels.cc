@@ -8,7 +8,18 @@ void ChannelTable::add(const RecordView& record) {
   const auto* channel = record.channel();
   if (!channel) return;
   known_[channel->channel].push_back({channel->channel, channel->event, record.offset(), channel->kind, channel->fd,
-                                      parse_address(channel->local), parse_address(channel->remote)});
+                                      parse_address(channel->local), parse_address(channel->remote), channel->device,
+                                      channel->inode});
+}
+
+void ChannelTable::inherit(const ChannelTable& parent, uint64_t offset) {
+  for (const auto& [number, descriptions] : parent.known_) {
+    const ChannelDescription* known = parent.find(number, offset);
+    if (!known) continue;
+    auto& own = known_[number];
+    own.insert(own.begin(), *known);
+    own.front().event = own.front().offset = 0;
+  }
 }
 
 Result<ChannelTable> ChannelTable::read(const TraceReader& reader, const TraceIndex& index) {

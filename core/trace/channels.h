@@ -22,6 +22,8 @@ struct ChannelDescription {
   uint32_t kind = 0;      // format::ChannelKind
   int descriptor = -1;    // the file descriptor by which it was seen
   Address local, remote;  // of sockets
+  // As fstat(2) shows them: they name a file, or a pipe, whose two ends have the same; 0 of anything else.
+  uint64_t device = 0, inode = 0;
 };
 
 class ChannelTable {
@@ -30,6 +32,9 @@ class ChannelTable {
   static Result<ChannelTable> read(const TraceReader& reader, const TraceIndex& index);
   // For who walks the records in their order anyway: takes the description if the record is one.
   void add(const RecordView& record);
+  // Takes what is known of the channels that a forked node has from its parent, which are not in its own trace.
+  // `offset`: of the fork, in the parent's trace.
+  void inherit(const ChannelTable& parent, uint64_t offset);
 
   // What was known of the channel at the record at `offset`, or null when it had not been described there.
   const ChannelDescription* find(uint64_t channel, uint64_t offset = ~uint64_t{0}) const;

@@ -77,6 +77,23 @@ def test_a_value_in_shared_memory_is_followed_to_the_node_that_wrote_it(planted)
     assert "plant_shared" in hops[-1].place and messages(hops) == []
 
 
+def test_a_value_in_a_file_is_followed_to_who_wrote_it(planted):
+    """By its contents, or by the place in the file that both calls name; not where two writes are the same."""
+    for expression in ("by_record_file", "by_placed_file"):
+        hops = planted.origin(expression, node=SINK)
+        assert messages(hops) == ["received", "sent"] and "plant_in_file" in hops[-1].place, hops
+        received, sent = (hop for hop in hops if hop.how in ("received", "sent"))
+        assert "from a file that node 1" in received.text and int(sent.node) == SOURCE and "byte 8 of what it writes" in sent.text
+    twins = planted.origin("by_twin_file", node=SINK)
+    assert twins[-1].how == "outside" and "more than one place in the 2 writes to it agrees" in twins[-1].text
+
+
+def test_a_value_in_a_pipe_of_the_nodes_own(planted):
+    hops = planted.origin("by_own_pipe", node=SINK)
+    assert messages(hops) == ["received", "sent"] and "plant_in_pipe" in hops[-1].place and {int(hop.node) for hop in hops} == {SINK}, hops
+    assert "byte 12 of what it writes" in next(hop.text for hop in hops if hop.how == "sent")  # its second half came by itself
+
+
 def test_what_has_no_way_back_says_why(planted):
     constant, = planted.origin("constant_value", node=SINK)
     assert constant.how == "constant" and "1267" in constant.text

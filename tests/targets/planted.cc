@@ -29,6 +29,7 @@ struct Record {
 
 // What the sink ends up with.
 uint64_t by_copies, by_struct, by_inheritance, by_sharing, by_text, by_half, by_file, constant_value;
+uint64_t by_record_file, by_placed_file, by_twin_file, by_own_pipe;
 uint32_t by_network_order;
 std::string by_string;
 Record record;
@@ -40,6 +41,8 @@ extern "C" {
 PLANT uint64_t plant_value() { return seed * 3 + 7; }
 PLANT uint64_t plant_inherited() { return seed * 5 + 1; }
 PLANT uint64_t plant_shared() { return seed * 11 + 2; }
+PLANT uint64_t plant_in_file() { return seed * 13 + 5; }
+PLANT uint64_t plant_in_pipe() { return seed * 19 + 8; }
 PLANT uint32_t plant_network_order() { return static_cast<uint32_t>(seed) * 17 + 0x01020304; }
 PLANT uint16_t plant_port() { return static_cast<uint16_t>(seed * 7); }
 PLANT void plant_text(char* text) {
@@ -60,6 +63,41 @@ static void read_all(int fd, void* to, size_t size, size_t most) {
     check(got > 0, "read");
     done += static_cast<size_t>(got);
   }
+}
+
+// Two writes to a file, one behind the other; two at places of their own, the later of which is read; and two that are
+// the same.
+static void write_files() {
+  struct {
+    uint64_t number, value;
+  } line = {1, plant_in_file()}, other = {2, ~line.value};
+  const int records = open("planted.records", O_CREAT | O_TRUNC | O_RDWR, 0600);
+  check(write(records, &line, sizeof line) == sizeof line && write(records, &other, sizeof other) == sizeof other,
+        "write");
+  const int placed = open("planted.placed", O_CREAT | O_TRUNC | O_RDWR, 0600);
+  check(
+      pwrite(placed, &other, sizeof other, 64) == sizeof other && pwrite(placed, &line, sizeof line, 64) == sizeof line,
+      "pwrite");
+  const int twins = open("planted.twins", O_CREAT | O_TRUNC | O_RDWR, 0600);
+  for (int i = 0; i < 2; i++) check(write(twins, &line, sizeof line) == sizeof line, "write");
+}
+
+static void read_files() {
+  uint64_t words[2];
+  const int records = open("planted.records", O_RDONLY), placed = open("planted.placed", O_RDONLY),
+            twins = open("planted.twins", O_RDONLY);
+  check(read(records, words, sizeof words) == sizeof words, "read");
+  by_record_file = words[1];
+  check(pread(placed, words, 8, 72) == 8, "pread");
+  by_placed_file = words[0];
+  check(read(twins, words, sizeof words) == sizeof words, "read");
+  by_twin_file = words[1];
+  check(unlink("planted.records") == 0 && unlink("planted.placed") == 0 && unlink("planted.twins") == 0, "unlink");
+  int own[2];
+  uint64_t values[2] = {0, plant_in_pipe()};
+  check(pipe(own) == 0 && write(own[1], values, sizeof values) == sizeof values, "pipe");
+  check(read(own[0], words, 12) == 12 && read(own[0], reinterpret_cast<char*>(words) + 12, 4) == 4, "read");
+  by_own_pipe = words[1];
 }
 
 static void source(int out) {
@@ -92,6 +130,7 @@ int main() {
   if (fork() == 0) {
     source(first[0]);
     check(write(up[1], &inherited, sizeof inherited) == sizeof inherited, "write");
+    write_files();
     _exit(0);
   }
   if (fork() == 0) {
@@ -118,6 +157,7 @@ int main() {
   constant_value = 4711;
   const int file = open("/proc/self/exe", O_RDONLY);
   check(file >= 0 && pread(file, &by_file, sizeof by_file, 0) == sizeof by_file, "pread");
+  read_files();
   arrived();
   return 0;
 }
