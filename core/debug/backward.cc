@@ -19,14 +19,16 @@ bool equal(user_regs_struct a, user_regs_struct b) {
 // ---- Where the group stands
 
 Result<Backward::Place> Backward::here(bool with_hash) {
-  const NodeId id = focus_.moved_last();
   if (session_.all_ended()) {
+    // The group is over with the end of the node that has the last event.
+    const uint64_t events = session_.schedule().event_count();
     Place place;
     place.how = Place::How::over;
     place.events = session_.events_done();
-    place.mark = session_.mark(id);
+    place.mark = session_.mark(events ? session_.schedule().at_position(events - 1).node : focus_.moved_last());
     return place;
   }
+  const NodeId id = focus_.moved_last();
   FRIDAY_TRY(node, session_.readable(id));
   return place_of(id, node->current(), with_hash);
 }

@@ -1,0 +1,185 @@
+"""Wherever a session goes, forward and back, with stop points, writes and calls that come and go, the group is the one of a replay
+that goes there straight: registers and memory of all nodes, compared at marks. On systems that were not written for it.
+
+The walk makes one move after the other at random, from a seed that a failure prints, and keeps the mark of many places. Then a
+session that never goes back visits these in the order of time.
+"""
+import contextlib
+import random
+import re
+
+import pytest
+from conftest import free_ports
+from debug_support import BUILD, friday, opened, record_once, record_plan, ring_plan  # noqa: F401
+from programs import place as new_place  # noqa: F401
+from test_postgres import Postgres
+from test_redis import Redis, put_and_get
+
+pytestmark = pytest.mark.limit(1500)
+
+FUNCTIONS = ("write", "read", "malloc", "memcpy", "epoll_wait", "sigaction", "pthread_mutex_lock", "free", "fork", "poll")
+STEPS = ("stepi", "nexti", "step", "next", "finish", "reverse-stepi", "reverse-nexti", "reverse-step", "reverse-next", "reverse-finish")
+CANNOT = (friday.Unsupported, friday.UsageError, friday.NodeNotStarted, friday.NodeEnded, friday.NoSymbol, friday.CallFailed)
+
+
+def ring(recorder):
+    return record_plan(recorder, ring_plan.make_plan(nodes=8, seconds=6, seed=5, kills=2, gap=0.2, period=150, fault=True))
+
+
+def redis(recorder):
+    """A primary with two replicas, one of which begins anew, and a child that saves."""
+    servers = Redis(recorder, free_ports(3), recorder.directory)
+    servers.wait_for_copies()
+    put_and_get(servers)
+    servers.load(300, "set", "lpush")
+    servers.ask(0, "bgsave")
+    servers.ask(1, "replicaof", "no", "one")
+    servers.ask(1, "replicaof", "127.0.0.1", str(servers.ports[0]))
+    servers.wait_for_copies()
+    return servers.end()
+
+
+def postgres(recorder):
+    """Shared memory, and backends that are forked all the time."""
+    with contextlib.contextmanager(new_place.__wrapped__)() as place:
+        server = Postgres(recorder, free_ports, place)
+        server.sql("create table kept (n int); insert into kept select generate_series(1, 100)")
+        for n in range(4):
+            server.sql(f"insert into kept values ({n}); select sum(n) from kept")
+        return server.end()
+
+
+def target(name, *arguments):
+    return lambda recorder: recorder.record([BUILD / "targets" / name, *arguments])
+
+
+def restarted(recorder):
+    """A node that is killed, and one that is stopped; both begin again."""
+    command = ["/usr/bin/awk", "BEGIN { for (k = 0; k < 4000; k++) { for (i = 0; i < 300; i++) x += i; print k; fflush() } }"]
+    nodes = [{"name": name, "command": command, "stdout": f"{name}.out"} for name in ("killed", "stopped", "other")]
+    events = [{"at": 0.2, "kill": "killed"}, {"at": 0.4, "restart": "killed"}, {"at": 0.3, "stop": "stopped"}, {"at": 0.6, "continue": "stopped"}]
+    return recorder.group({"group": {}, "node": nodes, "event": events})
+
+
+RECORDINGS = {"ring": ring, "redis": redis, "postgres": postgres, "restarted": restarted, "threads": target("threads_wait"), "signals": target("signals_threads"),
+              "execs": target("execs"), "forks": target("fork_many")}
+IN_SAMPLE = ("ring", "threads")
+
+
+def stands(session):
+    """Where the group stands: of each node its events, registers of its current thread, and its memory."""
+    backend = session.backend
+    found = []
+    for node in session.all_nodes:
+        registers = None
+        if backend.states()[int(node)] == "alive":
+            registers = [int(node.read(f"(unsigned long)${name}")) for name in ("pc", "sp", "rax", "rdi", "rbx")]
+        found.append((int(node), backend.event(int(node)), registers, backend.state_hash(int(node))))
+    return found
+
+
+class Walk:
+    def __init__(self, session, chance):
+        self.session, self.chance = session, chance
+        self.places = {}  # by mark
+        self.done = []  # what it has done, for who looks into a failure
+
+    def move(self):
+        session, chance = self.session, self.chance
+        how = chance.choices(("run", "step", "goto", "mark", "back", "undo", "redo", "point", "unpoint", "write", "checkpoint", "end", "restart"),
+                             (20, 30, 12, 8, 12, 8, 4, 8, 6, 3, 2, 1, 1))[0]
+        self.done.append(how)
+        if how in ("run", "step", "goto", "mark", "back", "end", "restart"):
+            session.backend.note_move(session.states.tag())
+        getattr(self, f"_{how}")()
+        if session.altered:  # a branch, which the walk leaves by going back
+            self._goto(session.backend.events_done())
+            if session.altered:
+                session.restart()
+
+    def _run(self):
+        if self.session.run().kind == "end":
+            self._goto()
+
+    def _step(self):
+        node = self.session.here if self.chance.random() < 0.7 else self.chance.choice(self.session.backend.alive() or [0])
+        self.done[-1] = f"{node} {(how := self.chance.choice(STEPS))}"
+        self.session.step(node, how)
+
+    def _goto(self, before=None):
+        backend = self.session.backend
+        node, event = backend.at_position(self.chance.randrange(max(before or backend.total_events(), 1)))
+        self.done.append(f"goto {event} of {node}")
+        self.session.goto(event, node=node)
+
+    def _mark(self):
+        if self.places:
+            mark = self.chance.choice(list(self.places))
+            self.done[-1] = f"goto {mark}"
+            self.session.goto(mark)
+            assert stands(self.session) == self.places[mark], f"{mark}: {self.done}"
+
+    def _back(self):
+        self.session.reverse_continue()
+
+    def _undo(self):
+        self.session.undo()
+
+    def _redo(self):
+        self.session.redo()
+
+    def _point(self):
+        if len(self.session.points) < 4:
+            self.session.breakpoint(f"-pending {self.chance.choice(FUNCTIONS)}")
+
+    def _unpoint(self):
+        if self.session.points:
+            self.chance.choice(list(self.session.points.values())).delete()
+
+    def _write(self):
+        node = self.chance.choice(self.session.backend.alive() or [0])
+        self.session.nodes[node].write("*(int*)$sp", 1234)
+
+    def _checkpoint(self):
+        self.session.checkpoint()
+
+    def _end(self):
+        self.session.goto_end()
+
+    def _restart(self):
+        self.session.restart()
+
+    def keep(self):
+        before = stands(self.session)
+        mark = self.session.mark()
+        assert stands(self.session) == before, f"naming {mark} has moved the group: {self.done}"
+        if mark != "start":
+            assert self.places.setdefault(mark, before) == before, f"{mark}: {self.done}"
+            return self.session.backend.events_done()
+
+
+@pytest.mark.parametrize("name", [name if name in IN_SAMPLE else pytest.param(name, marks=pytest.mark.full) for name in RECORDINGS])
+def test_a_walk_is_a_straight_replay(name, opened, tmp_path_factory, request):
+    full = "not full" not in (request.config.getoption("-m") or "")
+    recording = record_once(f"walk-{name}", RECORDINGS[name], tmp_path_factory)
+    seed = random.randrange(1 << 32)
+    chance = random.Random(seed)
+    session = opened(recording)
+    session.set_checkpoints(True)
+    session.run()
+    walk, order = Walk(session, chance), {}
+    for number in range(600 if full else 100):
+        try:
+            walk.move()
+        except CANNOT as error:
+            walk.done[-1] += f" ({type(error).__name__})"
+        if number % 4 == 0 and not session.altered:
+            done = walk.keep()
+            if done is not None:
+                order[list(walk.places)[-1]] = done
+    print(f"{name}, seed {seed}: {len(walk.places)} places; {' '.join(re.sub(r'[^(]*[(]', '', each)[:-1] for each in walk.done if each.endswith(')'))}")
+    assert len(walk.places) > 10, (seed, walk.done)
+    straight = opened(recording)
+    for mark in sorted(walk.places, key=order.get):
+        straight.goto(mark)
+        assert stands(straight) == walk.places[mark], f"{mark}, seed {seed}: {walk.done}"
