@@ -18,6 +18,8 @@ from replay import group_file, is_synced, ring_module
 from support import Bench, Key, Number, Redis, Unavailable, free_ports, load, median, need, wait_until
 
 NAME = "history"
+RING_STEPS = {"step": "reverse-stepi", "next": "reverse-next"}
+REDIS_STEPS = {"step": "reverse-stepi", "next": "reverse-nexti"}  # it has no lines
 KEYS = {
     **{f"forward_ratio_{name}": Key("", "<= 1.10", f"{what}: a run forward with checkpoints / without") for name, what in (("ring", "the ring of 62"), ("redis", "a Redis primary and two replicas under SET and GET"))},
     "checkpoint_ms_per_node": Key("ms", "<= 1", "a checkpoint of the ring of 62, for each live node"),
@@ -25,8 +27,8 @@ KEYS = {
     "goto_ms": Key("ms", "<= 1,000", "to random places of the ring of 62, when a run has been through"),
     "goto_p99_ms": Key("ms", "", "the worst but one of 100"),
     "goto_from_start_ms": Key("ms", "", "the same places by a restart without checkpoints"),
-    **{f"reverse_{step}_ms_{name}": Key("ms", "<= 100", f"`reverse-{command}` on {what}")
-       for name, what in (("ring", "a ring of 8"), ("redis", "Redis")) for step, command in (("step", "stepi"), ("next", "next"))},
+    **{f"reverse_{step}_ms_{name}": Key("ms", "<= 100", f"`{command}` on {what}")
+       for name, what, commands in (("ring", "a ring of 8", RING_STEPS), ("redis", "Redis, which is stripped", REDIS_STEPS)) for step, command in commands.items()},
     **{f"reverse_{step}_p99_ms_{name}": Key("ms", "<= 500", f"the worst but one of them, {what}")
        for name, what in (("ring", "a ring of 8"), ("redis", "Redis")) for step in ("step", "next")},
     "reverse_continue_ratio": Key("", "<= 1.5", "back to the only write of a value, long ago / a run forward over that span with that watch"),
@@ -101,10 +103,10 @@ def gotos(bench: Bench, recording: pathlib.Path) -> dict[str, Number]:
             "checkpoint_mib_per_node": median(memory)}
 
 
-def steps_back(bench: Bench, recording: pathlib.Path, name: str, function: str) -> dict[str, Number]:
+def steps_back(bench: Bench, recording: pathlib.Path, name: str, function: str, commands: dict[str, str]) -> dict[str, Number]:
     """Each after a stop at a breakpoint: the first one lays a trail there, the others follow it."""
     numbers = {}
-    for key, command in (("step", "reverse-stepi"), ("next", "reverse-next")):
+    for key, command in commands.items():
         times = []
         with session_of(bench, recording) as session:
             session.run()
@@ -116,7 +118,7 @@ def steps_back(bench: Bench, recording: pathlib.Path, name: str, function: str) 
                 stop = session.run()
                 if stop.kind != "breakpoint":
                     continue
-                session.step(stop.node, "step")
+                session.step(stop.node, "stepi")
                 for _ in range(3):
                     times.append(1000 * timed(lambda: session.step(stop.node, command)))
             point.delete()
@@ -161,8 +163,16 @@ def origin(bench: Bench, recording: pathlib.Path) -> Number:
     times = []
     with session_of(bench, recording) as session:
         session.run()
-        for node, event in places(session, 2 if bench.quick else 8, 5):
+        asked, most = 0, 2 if bench.quick else 8
+        for node, event in places(session, 1000, 5):
+            if asked == most:
+                break
+            if session.nodes.all[node].name.startswith("client"):
+                continue
             session.goto(event, node=node)
+            if not session.nodes[node].read("srv.successor"):
+                continue  # it has not found its place yet
+            asked += 1
             began = time.perf_counter()
             hops = session.origin("srv.successor->id", node=node)
             times += [1000 * (time.perf_counter() - began) / len(hops)] * len(hops)
@@ -201,7 +211,8 @@ def run(bench: Bench) -> dict[str, Number]:
     if not (bench.build / "apps" / "chord").exists():
         raise Unavailable(f"{bench.build}/apps/chord is not built")
     small, redis = record_small_ring(bench), record_redis(bench)
-    numbers = {"origin_hop_ms": origin(bench, small), **steps_back(bench, small, "ring", "process_data"), **steps_back(bench, redis, "redis", "-pending read")}
+    numbers = {"origin_hop_ms": origin(bench, small), **steps_back(bench, small, "ring", "process_data", RING_STEPS),
+               **steps_back(bench, redis, "redis", "-pending read", REDIS_STEPS)}
     numbers["forward_ratio_redis"] = forward_ratio(bench, redis)
     size = Size(nodes=8, seconds=8, kills=1, replays=1, period=250) if bench.quick else Size(nodes=62, seconds=60 if bench.short else 600, kills=4, replays=1)
     large = record_ring(bench, size).recording

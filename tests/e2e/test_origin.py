@@ -14,7 +14,7 @@ SINK, SOURCE, RELAY = 0, 1, 2
 BY_MESSAGES = ["received", "sent", "received", "sent"]  # how the value has come from the source through the relay
 
 
-@pytest.fixture(params=["planted_o0", "planted_o2"])
+@pytest.fixture(params=[pytest.param("planted_o0", marks=pytest.mark.full), "planted_o2"])
 def planted(request, opened):
     session = opened(request.getfixturevalue(request.param))
     session.set_checkpoints(True)
