@@ -193,9 +193,10 @@ def test_run_back_until_stops_at_the_users_points_and_says_what_is_wrong(ring, o
 
 def test_reverse_continue_until_at_the_console(ring, recorder):
     (recorder.directory / "ask").write_text("goto end\nreverse-continue until @1(srv.seq) == 5\npy print(@1(srv.seq))\nrc until @1(srv.seq) == 5\n"
-                                            "rc until @1(srv.seq) > 5\nundo\nrc until\n")
+                                            "rc until @1(srv.seq) > 5\n")
     done = recorder.run([recorder.friday, "replay", ring.path, "--batch", "-x", recorder.directory / "ask"])
     assert "it was true here: @1(srv.seq) == 5\n" in done.stdout and "already true here" in done.stdout, done.stdout + done.stderr
     assert "5\n" in done.stdout.partition("it was true here")[2]
     assert "not true at any place before this one, where the group stays: @1(srv.seq) > 5" in done.stderr
-    assert "usage: reverse-continue [COUNT | until PYTHON-EXPR]" in done.stderr
+    wrong = recorder.run([recorder.friday, "replay", ring.path, "--batch", "-ex", "rc until"])
+    assert "usage: reverse-continue [COUNT | until PYTHON-EXPR]" in wrong.stderr
