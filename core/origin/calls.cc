@@ -107,12 +107,6 @@ Result<std::optional<Bytes>> sent_run(ReplayNode& node, const EventView& event, 
   return std::optional<Bytes>{};
 }
 
-Result<std::optional<uint64_t>> sent_address(ReplayNode& node, const EventView& event, uint32_t number,
-                                             uint64_t offset) {
-  FRIDAY_TRY(run, sent_run(node, event, number, offset));
-  return run ? std::optional(run->low) : std::nullopt;
-}
-
 Result<const TraceIndex*> Origin::index_of(NodeId id) {
   if (const auto known = indexes_.find(id); known != indexes_.end()) return &known->second;
   ReplaySession& session = debugger_.session();
@@ -183,33 +177,43 @@ Result<bool> Origin::from_transfer(const EventView& event, const format::Transfe
 
 // Goes to the send, and follows the same bytes in its buffers.
 Result<bool> Origin::from_send(const Edge& edge, uint64_t offset) {
-  const auto lost = [&](const std::string& why) {
-    hops_.back().text += "; not followed further: " + why;
+  if (!debugger_.session().find(edge.from)) {
+    hops_.back().text += "; not followed further: that node is not replayed";
     return false;
-  };
-  if (!debugger_.session().find(edge.from)) return lost("that node is not replayed");
-  const uint64_t whole = edge.bytes - std::min(edge.bytes, offset);
-  if (whole < wanted_.size) {  // the rest of the value has come with another message
-    wanted_.size = whole;
-    value_.resize(whole);
-    hops_.back().text += fmt::format("; its first {} bytes are followed", whole);
   }
-  FRIDAY_TRY(stop, backward_.go_to({edge.from, {edge.from_event}}));
+  return from_buffers(edge.from, {edge.from_event}, edge.place.sent_in, edge.place.sent_at + offset,
+                      edge.bytes - std::min(edge.bytes, offset), "sent", "sends");
+}
+
+Result<DebugStop> Origin::go_to_event(NodeId id, EventIndex event) {
+  FRIDAY_TRY(stop, backward_.go_to({id, event}));
   if (stop.kind != Stop::Kind::reached)
     return fail(ErrorCode::interrupted, "the way back was interrupted ({})", name_of(stop.kind));
-  node_ = edge.from;
+  return std::move(stop);
+}
+
+Result<bool> Origin::from_buffers(NodeId id, EventIndex at, uint32_t number, uint64_t offset, uint64_t rest,
+                                  const char* done, const char* does) {
+  if (rest < wanted_.size) {  // the rest of the value has come with another message
+    wanted_.size = rest;
+    value_.resize(rest);
+    hops_.back().text += fmt::format("; its first {} bytes are followed", rest);
+  }
+  FRIDAY_TRY(stop, go_to_event(id, at));
+  node_ = id;
   thread_ = stop.thread;
   FRIDAY_TRY(index, index_of(node_));
-  FRIDAY_TRY(event, index->event(node().reader(), edge.from_event));
-  FRIDAY_TRY(address, sent_address(node(), event, edge.place.sent_in, edge.place.sent_at + offset));
-  if (!address) return lost("its send takes the bytes from no memory of the program");
-  wanted_ = {Bytes::In::memory, *address, wanted_.size};
+  FRIDAY_TRY(event, index->event(node().reader(), at.value));
+  FRIDAY_TRY(run, sent_run(node(), event, number, offset));
+  if (!run) {
+    hops_.back().text += "; not followed further: its send takes the bytes from no memory of the program";
+    return false;
+  }
+  wanted_ = {Bytes::In::memory, run->low, wanted_.size};
   FRIDAY_TRY(holds, check_source());
   if (!holds) return false;
-  const Addr pc{node().call_site(thread_)};
-  FRIDAY_TRY_VOID(
-      add(How::sent, pc,
-          fmt::format("sent by {}, byte {} of what it sends", call_text(event->call), edge.place.sent_at + offset)));
+  FRIDAY_TRY_VOID(add(How::sent, Addr{node().call_site(thread_)},
+                      fmt::format("{} by {}, byte {} of what it {}", done, call_text(event->call), offset, does)));
   return true;
 }
 

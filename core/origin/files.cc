@@ -111,7 +111,13 @@ Result<std::vector<Origin::Write>> Origin::writes_to(const ChannelDescription& o
         const auto* transfer = part.transfer();
         if (!transfer) continue;
         if (transfer->direction == format::kOut && transfer->length && numbers.contains(transfer->channel))
-          all.push_back({id, {i}, schedule.position_of(id, {i}), number, transfer->offset, transfer->length});
+          all.push_back({id,
+                         {i},
+                         schedule.position_of(id, {i}),
+                         number,
+                         transfer->offset,
+                         transfer->length,
+                         place_in_file(event)});
         number++;
       }
     }
@@ -120,30 +126,9 @@ Result<std::vector<Origin::Write>> Origin::writes_to(const ChannelDescription& o
   return all;
 }
 
-// Brings the group to the write, and follows the value there.
-Result<bool> Origin::go_to_write(const Write& write, uint64_t at) {
-  FRIDAY_TRY(stop, backward_.go_to({write.node, {write.event}}));
-  if (stop.kind != Stop::Kind::reached)
-    return fail(ErrorCode::interrupted, "the way back was interrupted ({})", name_of(stop.kind));
-  node_ = write.node;
-  thread_ = stop.thread;
-  FRIDAY_TRY(index, index_of(node_));
-  FRIDAY_TRY(event, index->event(node().reader(), write.event.value));
-  FRIDAY_TRY(address, sent_address(node(), event, write.number, at));
-  if (!address) return end(How::lost, Addr{}, "not followed further: the write takes the bytes from no memory");
-  wanted_ = {Bytes::In::memory, *address, wanted_.size};
-  FRIDAY_TRY(holds, check_source());
-  if (!holds) return false;
-  FRIDAY_TRY_VOID(add(How::sent, Addr{node().call_site(thread_)},
-                      fmt::format("written by {}, byte {} of what it writes", call_text(event->call), at)));
-  return true;
-}
-
 // What a write has written; empty if that cannot be read there.
 Result<Contents> Origin::written_by(const Write& write) {
-  FRIDAY_TRY(stop, backward_.go_to({write.node, {write.event}}));
-  if (stop.kind != Stop::Kind::reached)
-    return fail(ErrorCode::interrupted, "the way back was interrupted ({})", name_of(stop.kind));
+  FRIDAY_TRY_VOID(go_to_event(write.node, write.event));
   ReplayNode& writer = *debugger_.session().find(write.node);
   FRIDAY_TRY(index, index_of(write.node));
   FRIDAY_TRY(event, index->event(writer.reader(), write.event.value));
@@ -168,6 +153,9 @@ Result<bool> Origin::from_object(const EventView& event, const ChannelDescriptio
     hops_.back().text += why;
     return false;
   };
+  const auto follow = [&](const Write& write, uint64_t at) {
+    return from_buffers(write.node, write.event, write.number, at, write.length - at, "written", "writes");
+  };
   const uint64_t here = debugger_.session().schedule().position_of(node_, {event->index});
   FRIDAY_TRY(writes, writes_to(object, here));
   if (object.kind == format::kChannelPipe) {
@@ -176,7 +164,7 @@ Result<bool> Origin::from_object(const EventView& event, const ChannelDescriptio
       return each.node != node_ || in_stream < each.offset || in_stream - each.offset >= each.length;
     });
     if (writes.size() != 1) return ends("; no node is known to have sent it");
-    return go_to_write(writes.front(), in_stream - writes.front().offset);
+    return follow(writes.front(), in_stream - writes.front().offset);
   }
   if (writes.empty()) return ends(", which no node has written before");
   const Contents got = received(event, number);
@@ -186,11 +174,8 @@ Result<bool> Origin::from_object(const EventView& event, const ChannelDescriptio
   const size_t looked_at = std::min(writes.size(), kMostWrites);
   for (const Write& write : std::span(writes).first(looked_at)) {
     FRIDAY_TRY(written, written_by(write));
-    FRIDAY_TRY(index, index_of(write.node));
-    FRIDAY_TRY(made, index->event(debugger_.session().find(write.node)->reader(), write.event.value));
-    const auto written_place = place_in_file(made);
-    if (place && written_place) {
-      const uint64_t at = *place + offset - *written_place;  // wraps around if it is not in what was written
+    if (place && write.place) {
+      const uint64_t at = *place + offset - *write.place;  // wraps around if it is not in what was written
       const bool has = at < written.size() && written.size() - at >= wanted_.size;
       if (!has) continue;
       if (!std::equal(value_.begin(), value_.end(), written.begin() + static_cast<ptrdiff_t>(at))) break;
@@ -209,7 +194,7 @@ Result<bool> Origin::from_object(const EventView& event, const ChannelDescriptio
     return ends(fmt::format("; not followed further: more than one place in {} agrees with what was read", of_writes));
   const NodeInfo* writer = debugger_.session().recording().find(write.node);
   hops_.back().text += fmt::format(" that node {} ({}) has written", write.node, writer->name);
-  return go_to_write(write, at);
+  return follow(write, at);
 }
 
 }  // namespace friday

@@ -318,9 +318,7 @@ Result<bool> Origin::from_register() {
 Result<bool> Origin::from_start() {
   const NodeInfo info = node().info();  // a copy: going elsewhere makes other nodes
   if (info.parent && info.forked && debugger_.session().find(*info.parent)) {
-    FRIDAY_TRY(stop, backward_.go_to({*info.parent, {info.fork_event}}));
-    if (stop.kind != Stop::Kind::reached)
-      return fail(ErrorCode::interrupted, "the way back was interrupted ({})", name_of(stop.kind));
+    FRIDAY_TRY(stop, go_to_event(*info.parent, {info.fork_event}));
     node_ = *info.parent;
     thread_ = stop.thread;
     FRIDAY_TRY(holds, check_source());

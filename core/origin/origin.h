@@ -83,6 +83,12 @@ class Origin {
   Result<bool> from_transfer(const EventView& event, const format::TransferPart& transfer, uint32_t number,
                              uint64_t offset, const std::string& part);
   Result<bool> from_send(const Edge& edge, uint64_t offset);
+  // Brings the group to an event. Fails with interrupted if it stops before.
+  Result<DebugStop> go_to_event(NodeId node, EventIndex event);
+  // Goes to the call that has sent the bytes, and follows them in its buffers: they begin at `offset` of its transfer
+  // `number`, which has `rest` bytes from there on. `done`, `does`: "sent", "sends" or the like, for the hop's text.
+  Result<bool> from_buffers(NodeId node, EventIndex event, uint32_t number, uint64_t offset, uint64_t rest,
+                            const char* done, const char* does);
   // files.cc
   struct Write {
     NodeId node{};
@@ -91,12 +97,12 @@ class Origin {
     uint32_t number = 0;    // of the transfer in the event
     uint64_t offset = 0;    // bytes that the writer had sent through the channel before
     uint64_t length = 0;
+    std::optional<uint64_t> place{};  // in the file, if the call says it
   };
   Result<bool> from_object(const EventView& event, const ChannelDescription& object,
                            const format::TransferPart& transfer, uint32_t number, uint64_t offset);
   Result<std::vector<Write>> writes_to(const ChannelDescription& object, uint64_t before);
   Result<std::vector<std::byte>> written_by(const Write& write);
-  Result<bool> go_to_write(const Write& write, uint64_t at);
   Result<const ChannelTable*> channels_of(NodeId node);
 
   Result<std::optional<DebugStop>> run_to_write();
@@ -137,9 +143,7 @@ struct Received {
 };
 std::vector<Received> received_parts(const EventView& event);
 // Where a send, before which the node waits, takes byte `offset` of its transfer `number` from; with as much as follows
-// it in the same buffer, or its address alone. None if it takes it from no memory.
+// it in the same buffer. None if it takes it from no memory.
 Result<std::optional<Bytes>> sent_run(ReplayNode& node, const EventView& event, uint32_t number, uint64_t offset);
-Result<std::optional<uint64_t>> sent_address(ReplayNode& node, const EventView& event, uint32_t number,
-                                             uint64_t offset);
 
 }  // namespace friday
