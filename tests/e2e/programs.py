@@ -4,6 +4,7 @@ A test asks for the fixture `place`, a directory that servers which give up root
 `Server`. `check` then demands that every process was recorded to its end and that several replays end in equal memory.
 """
 
+import contextlib
 import gzip
 import http.client
 import os
@@ -29,11 +30,17 @@ def need(*packages):
         assert done.returncode == 0 and not missing(), f"console/setup.sh --full: {done.stdout[-2000:]}{done.stderr[-2000:]}, missing: {missing()}"
 
 
-@pytest.fixture
-def place():
+@contextlib.contextmanager
+def new_place():
     """A directory that servers can use whoever they run as; pytest closes its own to others whenever it starts."""
     with tempfile.TemporaryDirectory(prefix="friday-place-", ignore_cleanup_errors=True) as directory:
         yield open_to_all(pathlib.Path(directory))
+
+
+@pytest.fixture
+def place():
+    with new_place() as directory:
+        yield directory
 
 
 class Server:

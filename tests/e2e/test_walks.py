@@ -4,14 +4,12 @@ that goes there straight: registers and memory of all nodes, compared at marks. 
 The walk makes one move after the other at random, from a seed that a failure prints, and keeps the mark of many places. Then a
 session that never goes back visits these in the order of time.
 """
-import contextlib
 import random
-import re
 
 import pytest
 from conftest import free_ports
 from debug_support import BUILD, friday, opened, record_once, record_plan, ring_plan  # noqa: F401
-from programs import place as new_place  # noqa: F401
+from programs import new_place
 from test_postgres import Postgres
 from test_redis import Redis, put_and_get
 
@@ -43,7 +41,7 @@ def redis(recorder):
 
 def postgres(recorder):
     """Shared memory, and backends that are forked all the time."""
-    with contextlib.contextmanager(new_place.__wrapped__)() as place:
+    with new_place() as place:
         server = Postgres(recorder, free_ports, place)
         server.sql("create table kept (n int); insert into kept select generate_series(1, 100)")
         for n in range(4):
@@ -83,7 +81,7 @@ def stands(session):
 class Walk:
     def __init__(self, session, chance, steps):
         self.session, self.chance, self.steps = session, chance, steps
-        self.places = {}  # by mark
+        self.places, self.events = {}, {}  # what they are like, and the events before them, by mark
         self.done = []  # what it has done, for who looks into a failure
 
     def move(self):
@@ -161,7 +159,7 @@ class Walk:
         assert stands(self.session) == before, f"naming {mark} has moved the group: {self.done}"
         if mark != "start":
             assert self.places.setdefault(mark, before) == before, f"{mark}: {self.done}"
-            return self.session.backend.events_done()
+            self.events[mark] = self.session.backend.events_done()
 
 
 @pytest.mark.parametrize("name", [name if name in IN_SAMPLE else pytest.param(name, marks=pytest.mark.full) for name in RECORDINGS])
@@ -169,23 +167,21 @@ def test_a_walk_is_a_straight_replay(name, opened, tmp_path_factory, request):
     full = "not full" not in (request.config.getoption("-m") or "")
     recording = record_once(f"walk-{name}", RECORDINGS[name], tmp_path_factory)
     seed = random.randrange(1 << 32)
+    print(f"{name}, seed {seed}")
     chance = random.Random(seed)
     session = opened(recording)
     session.set_checkpoints(True)
     session.run()
-    walk, order = Walk(session, chance, STEPS[:WITHOUT_LINES] if name in STRIPPED else STEPS), {}
+    walk = Walk(session, chance, STEPS[:WITHOUT_LINES] if name in STRIPPED else STEPS)
     for number in range(600 if full else 100):
         try:
             walk.move()
         except CANNOT as error:
             walk.done[-1] += f" ({type(error).__name__})"
         if number % 4 == 0 and not session.altered:
-            done = walk.keep()
-            if done is not None:
-                order[list(walk.places)[-1]] = done
-    print(f"{name}, seed {seed}: {len(walk.places)} places; {' '.join(re.sub(r'[^(]*[(]', '', each)[:-1] for each in walk.done if each.endswith(')'))}")
+            walk.keep()
     assert len(walk.places) > 10, (seed, walk.done)
     straight = opened(recording)
-    for mark in sorted(walk.places, key=order.get):
+    for mark in sorted(walk.places, key=walk.events.get):
         straight.goto(mark)
         assert stands(straight) == walk.places[mark], f"{mark}, seed {seed}: {walk.done}"
