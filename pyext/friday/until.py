@@ -29,6 +29,11 @@ NOT_YET = (NodeNotStarted, NodeEnded, BadAddress, OutOfScope, OptimizedOut, NoNo
 class Until:
     """One run up to a predicate. Its stop points are gone when `run` returns; `holds` says whether the predicate stopped it."""
 
+    PURPOSE = "continue until"  # how messages name its stop points
+    # After which errors of a look what it has read decides the next one, if it can be watched: a value that is there at once when a
+    # node starts is no write.
+    DECIDED: "tuple[type[Exception], ...]" = ()
+
     def __init__(self, session: "Session", predicate: Callable[[], Any]) -> None:
         self.holds = False
         self._session = session
@@ -80,9 +85,9 @@ class Until:
         try:
             self.holds = bool(self._evaluate(reads))
             return reads, bool(reads)
-        except NOT_YET:
+        except NOT_YET as error:
             self.holds = False
-            return reads, False
+            return reads, isinstance(error, self.DECIDED)
 
     def _watch_all(self, reads: "set[tuple[int, str]]", complete: bool) -> None:
         """Sets stop points at which the predicate is evaluated again."""
@@ -94,7 +99,7 @@ class Until:
             self._add(self._session.every(self._check, seconds=POLL))
 
     def _add(self, point: "StopPoint") -> None:
-        point.purpose = "until"
+        point.purpose = self.PURPOSE
         self._points.append(point)
 
     def _evaluate(self, reads: set[tuple[int, str]]) -> Any:
@@ -123,6 +128,10 @@ class Until:
 class UntilBack(Until):
     """One run back to the last state before the place where the group stands in which a predicate holds. The predicate is evaluated
     at each write, on the way, that changes what it reads. What it reads nowhere but there is watched, too, and searched again."""
+
+    PURPOSE = "reverse-continue until"
+    # A place is behind a write, and a node that does not run writes nothing.
+    DECIDED = (NodeNotStarted, NodeEnded)
 
     def run_back(self) -> "Stop | None":
         """None if the predicate holds where the group stands, or if it held nowhere before; the group stands where it stood then. Other
