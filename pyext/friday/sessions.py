@@ -503,7 +503,7 @@ class Session(Past):
             self._standing = None
             self.moves += 1
             stop = self._standing = resume(interval)
-            self.states.note()
+            self.states.note(passing=self._passing)
             if stop.kind == "exit":
                 halt = self._node_ended(stop)
                 if stop.ids and self._dispatch(stop, stop.ids) or halt:
@@ -540,6 +540,8 @@ class Session(Past):
         """Calls the functions for the end of a node. Returns whether the group must stop."""
         self.ended.add(stop.node)
         self.here, self.last_stop, self._point = stop.node, stop, None
+        if self._passing and self.states.has_seen_this():
+            return self.stop_asked
         self._in_handler = True
         if self.at_exit_functions:
             self.states.ran()

@@ -247,6 +247,7 @@ class States:
     # -- forward
     def will_run(self) -> None:
         """Call before the group runs forward with handlers: what they saw behind this place belongs to another past now."""
+        self.note(passing=True)
         if not self.on or self._index == len(self._log):
             return
         done = self.session.backend.events_done()
@@ -254,23 +255,30 @@ class States:
         self.session.backend.drop_checkpoints(done)
         self._copies = {number: copy for number, copy in self._copies.items() if copy.events <= done and copy.index <= self._index}
 
-    def note(self) -> None:
-        """Call when the group has stopped, before any handler runs: copies the state for the checkpoints that the run has made."""
+    def note(self, passing: bool = False) -> None:
+        """Call when the group has stopped, before any handler runs: copies the state for the checkpoints that the run has made. passing:
+        the run has called no handlers, so this is only done for checkpoints at which the state was what it is now."""
         if not self.on or not (made := self.session.backend.new_checkpoints()):
             return
         began = time.monotonic()
         for number, events in made:
-            self._copies[number] = _Copy(events, self._index, self._now().snapshot)
+            if not passing or bisect.bisect_left(self._log, events) == self._index == bisect.bisect_right(self._log, events):
+                self._copies[number] = _Copy(events, self._index, self._now().snapshot)
         known = {number for number, _ in self.session.backend.checkpoint_numbers()}
         self._copies = {number: copy for number, copy in self._copies.items() if number in known}
         self.session.backend.note_copy(time.monotonic() - began)
 
     def ran(self) -> None:
         """Call when handlers will have run."""
-        if self.on and not self.again:
+        if self.on and not self.again and self._index == len(self._log):
             self._log.append(self.session.backend.events_done())
             self._index += 1
             self._last = None
+
+    def has_seen_this(self) -> bool:
+        """Whether handlers have run for this stop before. Then the state of now holds what they did, or arrived() calls them again."""
+        done = self.session.backend.events_done() if self.on else 0
+        return self.on and bisect.bisect_left(self._log, done) != bisect.bisect_right(self._log, done)
 
     def set_by_user(self, before: "dict[str, Any]") -> None:
         """Call when the user has executed Python at the console, with the namespace as it was: what has changed belongs to no time."""
@@ -293,14 +301,14 @@ class States:
     def returned(self, tag: int) -> None:
         """Call when the group has come back to the place with this tag."""
         if (copy := self._moves.get(tag)) is not None:
-            self.note()
+            self.note(passing=True)
             self._put_back(copy)
 
     def arrived(self) -> None:
         """Call when the group was brought to a place without running handlers: makes the state what it was there."""
         if not self.on or not self._log:
             return
-        self.note()
+        self.note(passing=True)
         done = self.session.backend.events_done()
         first, behind = bisect.bisect_left(self._log, done), bisect.bisect_right(self._log, done)
         if first == behind == self._index:
