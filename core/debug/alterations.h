@@ -17,6 +17,7 @@ class Alterations {
 
   // Call after memory of the node was changed, but no registers.
   void note_memory(NodeId node) {
+    if (ReplayNode* altered = session_.find(node)) altered->note_altered();
     if (!since_.contains(node)) since_.emplace(node, session_.time(node));
     gdbs_.node_changed(node);
   }

@@ -30,6 +30,8 @@ Debugger::Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions optio
   runner_.set_past(backward_);
   expressions_.set_observer(stop_points_);
   session_->on_node_started = [this](ReplayNode& node) { node_started(node); };
+  session_->on_node_stands = [this](ReplayNode& node) { node_stands(node); };
+  session_->on_node_leaves = [this](ReplayNode& node) { stop_points_.node_leaves(node.id()); };
   session_->report_node_ends = true;
   session_->on_call_output = [this](NodeId node, std::string_view text) {
     output_.push_back(fmt::format("node {}: the called function wrote: {}", node, text));
@@ -43,6 +45,14 @@ void Debugger::node_started(ReplayNode& node) {
   gdbs_.node_started(node);
   focus_.select_thread(node.id(), node.current());
   stop_points_.node_started(node);
+  runner_.node_started(node);
+  backward_.node_started(node);
+}
+
+// The group has come back, and this node stands where it stood: its gdbs know it, and its stop points are armed.
+void Debugger::node_stands(ReplayNode& node) {
+  focus_.select_thread(node.id(), node.current());
+  stop_points_.node_stands(node);
   runner_.node_started(node);
   backward_.node_started(node);
 }
@@ -77,8 +87,9 @@ Result<void> Debugger::restart() {
 Result<void> Debugger::go_to_start() {
   const auto start = history_.start();
   if (!start) FRIDAY_TRY_VOID(session_->check_can_rebuild());
-  stop_points_.go_back();
-  return start && come_back(*start) ? Result<void>() : rebuild();
+  if (start && come_back(*start)) return {};
+  for (NodeId id : session_->nodes()) stop_points_.node_leaves(id);
+  return rebuild();
 }
 
 Result<void> Debugger::rebuild() {
@@ -94,10 +105,7 @@ Result<void> Debugger::rebuild() {
   return restarted;
 }
 
-Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) {
-  stop_points_.go_back();
-  return come_back(checkpoint);
-}
+Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) { return come_back(checkpoint); }
 
 Result<void> Debugger::come_back(const GroupCheckpoint& checkpoint) {
   forget_run();

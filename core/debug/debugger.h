@@ -81,6 +81,7 @@ class Debugger final : private Returner {
  private:
   Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions options);
   void node_started(ReplayNode& node);
+  void node_stands(ReplayNode& node);
   void forget_run();
   Result<void> rebuild();
   Result<void> come_back(const GroupCheckpoint& checkpoint);

@@ -65,9 +65,11 @@ class GroupStopPoints final : public MemoryObserver {
   void node_started(ReplayNode& node);
   // Call before all nodes are rebuilt. Stop points are kept, and are armed as the nodes start.
   void restart();
-  // The same, if the nodes become what they were at an earlier time: watches of local variables are kept with the
-  // frames in which they are watched now.
-  void go_back();
+  // Call before a node becomes what it was at an earlier time. Watches of local variables are kept with the frames in
+  // which they are watched now.
+  void node_leaves(NodeId node);
+  // Call for a node that has stayed as it was when the group went back.
+  void node_stands(ReplayNode& node);
   // Call before the group resumes. Resolves stop points again for libraries that were loaded while gdb could not be
   // asked.
   void follow_missed_libraries();
@@ -155,6 +157,7 @@ class GroupStopPoints final : public MemoryObserver {
     std::map<uint32_t, std::vector<Kept>> kept;        // by id of the stop point; taken when the node starts
     uint64_t r_debug = 0;                              // address of the loader's r_debug
     Loader loader = Loader::followed;
+    bool armed = false;
     uint32_t next_index = 0;  // index for the next WatchRange
   };
   // The evaluation of conditions at one stop.
@@ -172,6 +175,7 @@ class GroupStopPoints final : public MemoryObserver {
 
   // stops.cc
   Result<void> any_replayed(const std::vector<NodeId>& nodes);
+  void disarmed(NodeId node);
   Result<StopPoint> make_point(StopKind kind, const std::vector<NodeId>& nodes, const std::string& condition);
   Result<uint32_t> add_armed(StopPoint point);
   Result<void> arm(StopPoint& point, ReplayNode& node);

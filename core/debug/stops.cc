@@ -297,25 +297,36 @@ void GroupStopPoints::node_started(ReplayNode& node) {
   watch_loader(node);
   arm_all(node);
   nodes_[node.id()].kept.clear();
+  nodes_[node.id()].armed = true;
   gdbs_.serve_only(std::nullopt);
 }
 
-void GroupStopPoints::go_back() {
-  for (auto& [node, s] : nodes_) {
-    s.kept.clear();
-    for (auto& [id, all] : s.watches)
-      for (const Watched& each : all) {
-        if (!each.frozen) continue;
-        const auto registers = each.frozen->registers({});
-        if (registers) s.kept[id].push_back({each.expression, each.chain->plan(), each.type, each.frame, *registers});
-      }
-  }
-  restart();
+void GroupStopPoints::node_stands(ReplayNode& node) {
+  if (!nodes_[node.id()].armed) node_started(node);
+}
+
+void GroupStopPoints::node_leaves(NodeId node) {
+  NodeStops& s = nodes_[node];
+  s.kept.clear();
+  for (auto& [id, all] : s.watches)
+    for (const Watched& each : all) {
+      if (!each.frozen) continue;
+      const auto registers = each.frozen->registers({});
+      if (registers) s.kept[id].push_back({each.expression, each.chain->plan(), each.type, each.frame, *registers});
+    }
+  disarmed(node);
+}
+
+// What is known of the stop points of a node whose process goes.
+void GroupStopPoints::disarmed(NodeId node) {
+  NodeStops& s = nodes_[node];
+  s.watches.clear();
+  s.armed = false;
+  for (StopPointId id : points_.ids()) points_.find(id)->instances.erase(node);
 }
 
 void GroupStopPoints::restart() {
-  for (auto& [id, s] : nodes_) s.watches.clear();
-  for (StopPointId id : points_.ids()) points_.find(id)->instances.clear();
+  for (auto& [id, s] : nodes_) disarmed(id);
 }
 
 Result<void> GroupStopPoints::remove(uint32_t number) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "core/base/counted.h"
@@ -122,7 +123,7 @@ void History::load_before(uint64_t events, uint64_t done) {
     if (!start() && (!session_.is_at_start() || !make())) return;
     auto loaded = SavedCheckpoint::load(session_, saved, *start());
     if (loaded) {
-      const uint64_t bytes = (*loaded)->twins().size() * kProcess + (*loaded)->shared_bytes();
+      const uint64_t bytes = (*loaded)->copied() * kProcess + (*loaded)->shared_bytes();
       insert(std::move(*loaded), bytes);
       return;
     }
@@ -199,7 +200,7 @@ Result<void> History::make() {
     for (Entry& entry : entries_)
       if (entry.checkpoint.get() == last_) entry.bytes += (now - std::min(now, faults_then_)) * kPage;
   last_ = made.get();
-  const uint64_t least = made->twins().size() * kProcess + made->shared_bytes();
+  const uint64_t least = made->copied() * kProcess + made->shared_bytes();
   insert(std::move(made), least);
   faults_then_ = now;
   events_then_ = events;
@@ -240,9 +241,12 @@ void History::pause() {
 // together for their distance from where the group stands.
 void History::thin() {
   auto twins = [this] {
-    size_t all = 0;
-    for (const Entry& entry : entries_) all += entry.checkpoint->twins().size();
-    return all;
+    std::set<pid_t> all;
+    for (const Entry& entry : entries_) {
+      const auto some = entry.checkpoint->twins();
+      all.insert(some.begin(), some.end());
+    }
+    return all.size();
   };
   while (entries_.size() > 2 && (twins() > kMostTwins || bytes() > budget_)) {
     auto at = [this](size_t i) { return static_cast<double>(entries_[i].checkpoint->events()); };

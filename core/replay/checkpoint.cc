@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include "core/base/counted.h"
 #include "core/base/log.h"
 #include "core/base/sparse.h"
 #include "core/replay/confinement.h"
@@ -59,7 +60,7 @@ bool is_alive(const TracedProcess& process, uint32_t number) {
 std::vector<pid_t> GroupCheckpoint::twins() const {
   std::vector<pid_t> all;
   for (const auto& [id, kept] : nodes_)
-    if (!kept.threads.empty()) all.push_back(kept.node->process().pid());
+    if (!kept->threads.empty()) all.push_back(kept->node->process().pid());
   return all;
 }
 
@@ -86,7 +87,8 @@ Result<void> ReplaySession::check_can_be_kept(ReplayNode& node) {
 Result<void> ReplaySession::keep_threads(ReplayNode& node, GroupCheckpoint::Node& kept) {
   if (!node.refresh_control()) return std::unexpected(process_gone(node.id()));
   for (auto& [tid, thread] : node.threads_by_tid()) {
-    GroupCheckpoint::Thread one{static_cast<const ThreadSnapshot&>(thread)};
+    GroupCheckpoint::Thread one;
+    static_cast<ThreadSnapshot&>(one) = thread;
     if (!is_alive(node.process(), thread.number) || !TracedProcess::registers(tid, one.registers)) continue;
     TracedProcess::end_interrupted_call(one.registers);
     // It waits before an event, because somebody has asked for that, and nobody has heard of it yet. Whoever comes back
@@ -114,6 +116,34 @@ Result<void> ReplaySession::keep_node(ReplayNode& node, GroupCheckpoint::Node& k
   FRIDAY_TRY_VOID(twin->become_copy(node, std::move(process)));
   kept.node = std::move(twin);
   return {};
+}
+
+// Whether a live node waits for its turn exactly where it did when it was kept. Then it has executed nothing since:
+// between two events a node only moves when it is let through a gate.
+bool ReplaySession::stands_as_kept(ReplayNode& node, const GroupCheckpoint::Node& kept) {
+  if (node.state() != NodeState::live || kept.at.state != NodeState::live || !kept.node) return false;
+  if (node.is_altered() || kept.node->is_altered() || node.spin() || kept.at.spin) return false;
+  if (node.killed() || !node.refresh_control()) return false;
+  const Control &now = node.control(), &then = kept.node->control();
+  if (now.event != then.event || now.cursor != then.cursor || now.turn != then.turn || now.gate != then.gate ||
+      now.post != then.post)
+    return false;
+  node.number_threads();
+  const auto threads_now = std::ranges::count_if(
+      node.threads_by_tid(), [&](const auto& each) { return is_alive(node.process(), each.second.number); });
+  if (static_cast<size_t>(threads_now) != kept.threads.size()) return false;
+  for (const GroupCheckpoint::Thread& was : kept.threads) {
+    const ReplayNode::Thread* is = node.thread_of(ThreadId{was.number});
+    if (!is || !is->stopped || is->held || is->deliver || is->detour || was.held || was.deliver) return false;
+    if (was.number != now.turn) continue;  // it waits for that one
+    user_regs_struct r;
+    if (!TracedProcess::registers(is->tid, r)) return false;
+    // It sleeps in a call on the progress of another node, or has just been woken: it looks again when it goes on.
+    if (!ScheduleMemory::is_progress(r.rdi) || r.rdi != was.registers.rdi || r.rip != was.registers.rip ||
+        r.rsp != was.registers.rsp)
+      return false;
+  }
+  return true;
 }
 
 Result<void> GroupCheckpoint::keep_contents(const SharedObjects::Object& object) {
@@ -144,11 +174,18 @@ Result<std::unique_ptr<GroupCheckpoint>> ReplaySession::checkpoint() {
     if (node->state() == NodeState::live) FRIDAY_TRY_VOID(check_can_be_kept(*node));
   auto made = std::make_unique<GroupCheckpoint>();
   for (auto& [id, node] : nodes_) {
-    GroupCheckpoint::Node& kept = made->nodes_[id];
     made->events_ += node->events_done();
-    kept.at = node->snapshot();
-    if (node->state() == NodeState::live) FRIDAY_TRY_VOID(keep_node(*node, kept));
-    if (node->state() == NodeState::ended) kept.node = node;
+    if (const auto before = kept_[id].lock(); before && stands_as_kept(*node, *before)) {
+      made->nodes_[id] = before;
+      continue;
+    }
+    auto kept = std::make_shared<GroupCheckpoint::Node>();
+    kept->at = node->snapshot();
+    if (node->state() == NodeState::live) FRIDAY_TRY_VOID(keep_node(*node, *kept));
+    if (node->state() == NodeState::ended) kept->node = node;
+    made->copied_ += node->state() == NodeState::live;
+    kept_[id] = kept;
+    made->nodes_[id] = std::move(kept);
   }
   made->shared_ = shared_;
   for (const auto& [key, object] : shared_.named) FRIDAY_TRY_VOID(made->keep_contents(object));
@@ -185,8 +222,7 @@ Result<void> ReplaySession::make_threads(ReplayNode& node, const std::vector<Gro
       FRIDAY_TRY_VOID(set_signal_stack(node, tid, kept.signal_stack));
     }
     FRIDAY_TRY_VOID(arm_dispatch(node, tid));
-    ReplayNode::Thread& thread = *node.thread_of(tid);
-    static_cast<ThreadSnapshot&>(thread) = kept;
+    node.thread_of(tid)->number = kept.number;
     FRIDAY_TRY_VOID(node.set_extended_state(ThreadId{kept.number}, kept.extended));
     const auto kernel_tid = static_cast<uint32_t>(tid);
     const uint64_t place = area_address(kept.number) + offsetof(ThreadArea, kernel_tid);
@@ -205,29 +241,52 @@ Result<std::shared_ptr<ReplayNode>> ReplaySession::revive(const GroupCheckpoint:
   auto node = std::make_shared<ReplayNode>(twin.info(), twin.reader());
   FRIDAY_TRY_VOID(node->become_copy(twin, std::move(process)));
   FRIDAY_TRY_VOID(make_threads(*node, kept.threads));
-  node->set_snapshot(kept.at);
-  if (!node->set_control(&Control::stop_at_event, ~uint64_t{0})) return std::unexpected(process_gone(node->id()));
+  FRIDAY_TRY_VOID(put_back(*node, kept));
   return node;
+}
+
+// What a checkpoint keeps of a live node besides its process and the registers of its threads.
+Result<void> ReplaySession::put_back(ReplayNode& node, const GroupCheckpoint::Node& kept) {
+  node.set_snapshot(kept.at);
+  for (const GroupCheckpoint::Thread& thread : kept.threads)
+    static_cast<ThreadSnapshot&>(*node.thread_of(ThreadId{thread.number})) = thread;
+  if (!node.set_control(&Control::stop_at_event, ~uint64_t{0})) return std::unexpected(process_gone(node.id()));
+  return {};
 }
 
 Result<void> ReplaySession::restore(const GroupCheckpoint& checkpoint) {
   if (checkpoint.build_ != build_)
     return fail(ErrorCode::unsupported, "the checkpoint is of processes that have been rebuilt since");
+  (void)stop_group();  // a node that cannot be stopped, as its process is gone, gets another one
   moves_++;
+  // A run that comes by an mmap(2) again makes another object, so a process may map one that the checkpoint has not.
+  const bool same_objects = shared_ == checkpoint.shared_;
   std::map<NodeId, std::shared_ptr<ReplayNode>> nodes;
   for (const auto& [id, kept] : checkpoint.nodes_) {
-    const ReplayNode& now = *nodes_.at(id);
-    nodes[id] = kept.node ? kept.node : std::make_shared<ReplayNode>(now.info(), now.reader());
-    if (kept.at.state != NodeState::live) continue;
-    FRIDAY_TRY(revived, revive(kept));
-    nodes[id] = std::move(revived);
+    const auto& now = nodes_.at(id);
+    if (same_objects && stands_as_kept(*now, *kept)) {
+      nodes[id] = now;
+    } else if (kept->at.state == NodeState::live) {
+      FRIDAY_TRY(revived, revive(*kept));
+      nodes[id] = std::move(revived);
+    } else {
+      nodes[id] = kept->node ? kept->node : std::make_shared<ReplayNode>(now->info(), now->reader());
+    }
   }
   // Nothing is changed up to here, so a failure has left the group where it was.
+  size_t moved = 0;
+  for (const auto& [id, kept] : checkpoint.nodes_) {
+    const auto& now = nodes_.at(id);
+    kept_[id] = kept;
+    if (nodes[id] != now) moved++;
+    else if (kept->at.state == NodeState::live) FRIDAY_TRY_VOID(put_back(*now, *kept));
+    if (on_node_leaves && (nodes[id] != now || !checkpoint.shared_.empty())) on_node_leaves(*now);
+  }
   for (const auto& [pid, status] : unclaimed_) end_process(pid);
   unclaimed_.clear();
   by_tid_.clear();
   memory_guard_->forget_all();
-  nodes_ = std::move(nodes);
+  nodes_.swap(nodes);
   at_ = checkpoint.at_;
   call_failure_.reset();
   processor_ = -1;  // the new threads are not bound to it
@@ -240,15 +299,19 @@ Result<void> ReplaySession::restore(const GroupCheckpoint& checkpoint) {
     memory_guard_->watch(node->process().pid());
     for (auto& [tid, thread] : node->threads_by_tid()) by_tid_[tid] = node.get();
   }
+  for (auto& [id, was] : nodes)
+    if (was != nodes_.at(id)) was.reset();  // ends its process
   memory_->set_progress(checkpoint.progress_);
   shared_ = checkpoint.shared_;
   FRIDAY_TRY_VOID(checkpoint.put_back_contents());
   for (auto& [id, node] : nodes_) {
     if (!node->has_process()) continue;
-    if (on_node_started) on_node_started(*node);
+    const auto& told = node == nodes[id] ? on_node_stands : on_node_started;
+    if (told) told(*node);
     if (node->state() == NodeState::live && node->spin()) FRIDAY_TRY_VOID(stop_at_spin(*node));
   }
-  FRIDAY_LOG(replay, info, "the group is back after {}", checkpoint.events());
+  FRIDAY_LOG(replay, info, "the group is back after {}; {} of its nodes had moved",
+             counted(checkpoint.events(), "event"), moved);
   return {};
 }
 

@@ -7,6 +7,9 @@
 // What the processes share with each other is kept besides: the progress that nodes have published, and the contents of
 // shared memory. Nodes that have ended never run again and are kept as they are.
 //
+// A node that waits for its turn where it waited before has done nothing since: two checkpoints share its twin, and its
+// process stays when the group comes back. So both cost what the nodes that moved cost.
+//
 // Made and used by one ReplaySession, on its thread. It holds for the processes that were copied: restart() of the
 // session makes it useless. Its twins end with the object, and with Friday.
 #pragma once
@@ -35,6 +38,7 @@ struct SharedObjects {
   std::vector<Object> inherited;                          // anonymous memory, which only forked children share
 
   bool empty() const { return named.empty() && inherited.empty(); }
+  bool operator==(const SharedObjects&) const = default;
 };
 
 class GroupCheckpoint {
@@ -42,11 +46,13 @@ class GroupCheckpoint {
   // The number of events that all nodes together have completed.
   uint64_t events() const { return events_; }
   // The number that this node had completed.
-  uint64_t events_of(NodeId node) const { return nodes_.at(node).at.events; }
+  uint64_t events_of(NodeId node) const { return nodes_.at(node)->at.events; }
   // Whether nothing had run: the start of the recording.
   bool is_start() const { return !at_.moved; }
   // The twins: one process for each node that was live.
   std::vector<pid_t> twins() const;
+  // How many of them were copied for this one; others are those of earlier checkpoints.
+  size_t copied() const { return copied_; }
   // What it keeps of shared memory, in bytes.
   uint64_t shared_bytes() const;
 
@@ -76,8 +82,9 @@ class GroupCheckpoint {
 
   uint64_t events_ = 0;
   uint64_t build_ = 0;  // ReplaySession::build_ then
+  size_t copied_ = 0;
   GroupSnapshot at_;
-  std::map<NodeId, Node> nodes_;
+  std::map<NodeId, std::shared_ptr<const Node>> nodes_;
   std::vector<shim::Progress> progress_;
   SharedObjects shared_;
   std::vector<Contents> contents_;  // of all of them

@@ -112,7 +112,9 @@ class SavedCheckpoint::Loader {
 
   Result<void> make_node(const saved::Node& saved) {
     const NodeId id{saved.id};
-    GroupCheckpoint::Node& kept = made_->nodes_[id];
+    const auto made = std::make_shared<GroupCheckpoint::Node>();
+    made_->nodes_[id] = made;
+    GroupCheckpoint::Node& kept = *made;
     const auto text = take(file_.texts, texts_, saved.text);
     if (!text) return damaged("the end of a node");
     kept.at = {.state = static_cast<NodeState>(saved.state),
@@ -125,7 +127,10 @@ class SavedCheckpoint::Loader {
     if (kept.at.state == NodeState::waiting) return {};
     ReplayNode& now = *session_.find(id);
     kept.node = std::make_shared<ReplayNode>(now.info(), now.reader());
-    if (kept.at.state == NodeState::live) return make_process(saved, kept);
+    if (kept.at.state == NodeState::live) {
+      made_->copied_++;
+      return make_process(saved, kept);
+    }
     kept.node->set_snapshot(kept.at);
     return {};
   }
@@ -154,7 +159,7 @@ class SavedCheckpoint::Loader {
     ReplayNode& node = *kept.node;
     NodeId origin = node.id();
     while (session_.find(origin)->info().forked) origin = *session_.find(origin)->info().parent;
-    ReplayNode& from = *start_.nodes_.at(origin).node;
+    ReplayNode& from = *start_.nodes_.at(origin)->node;
     FRIDAY_TRY(pid, from.process().clone(from.process().pid(), from.control().syscall_instruction, kTwinFlags));
     FRIDAY_TRY(process, TracedProcess::adopt(pid));
     FRIDAY_TRY_VOID(node.become_copy(from, std::move(process)));

@@ -41,7 +41,7 @@ class SavedCheckpoint::Saver {
       return fail(ErrorCode::unsupported, "only a place between two events can be kept");
     const uint64_t before = store_.written();
     file_.head.push_back({.events = here_.events_, .in_turn = at.in_turn ? at.in_turn->value + 1ull : 0});
-    for (const auto& [id, kept] : here_.nodes_) FRIDAY_TRY_VOID(add_node(id, kept));
+    for (const auto& [id, kept] : here_.nodes_) FRIDAY_TRY_VOID(add_node(id, *kept));
     FRIDAY_TRY_VOID(add_objects());
     for (NodeId id : at.ended_now) file_.ended_now.push_back(id.value);
     file_.progress = here_.progress_;
@@ -120,7 +120,7 @@ class SavedCheckpoint::Saver {
   Result<ReplayNode*> origin_of(const ReplayNode& node) const {
     NodeId id = node.id();
     while (session_.find(id)->info().forked) id = *session_.find(id)->info().parent;
-    return start_.nodes_.at(id).node.get();
+    return start_.nodes_.at(id)->node.get();
   }
 
   static saved::Map map_of(const MemoryRegion& region, uint64_t low, uint64_t high, MapKind kind) {

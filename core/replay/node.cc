@@ -79,6 +79,7 @@ Result<void> ReplayNode::become_copy(ReplayNode& original, TracedProcess process
   auxv_address_ = original.auxv_address_, auxv_bytes_ = original.auxv_bytes_;
   shim_low_ = original.shim_low_, shim_high_ = original.shim_high_;
   channel_ = original.channel_;
+  altered_ = original.altered_;
   at_.state = NodeState::live;
   if (!refresh_control()) return std::unexpected(process_gone(info_.id));
   patches_ = original.patches_;
@@ -501,6 +502,7 @@ const user_regs_struct* ReplayNode::call_began_at(ThreadId id) {
 
 Result<void> ReplayNode::begin_call(ThreadId id, const Standing& from, const user_regs_struct& wanted) {
   FRIDAY_TRY(thread, stopped_thread(id));
+  note_altered();
   const user_regs_struct& now = from.hardware;
   FRIDAY_TRY(extended, extended_state(id));
   const auto a = from.area ? from.area : area(id.value);
@@ -562,6 +564,7 @@ Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& want
         "thread {} of node {} is in a system call, so its program counter and stack pointer cannot be set; step "
         "past the call first",
         id.value, info_.id);
+  note_altered();
   change_frame(*frame, wanted);
   if (!process_->write(reinterpret_cast<uint64_t>(a->frame), &*frame, sizeof *frame))
     return std::unexpected(process_gone(info_.id));
@@ -723,6 +726,7 @@ Result<void> ReplayNode::read(Addr address, std::span<std::byte> out) {
 }
 
 Result<void> ReplayNode::write(Addr address, std::span<const std::byte> data) {
+  note_altered();
   std::vector<std::byte> bytes(data.begin(), data.end());
   watches_.stores().remove_between(address, address.plus(static_cast<int64_t>(data.size())));
   patched_.keep_patches(address, bytes);

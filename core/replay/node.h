@@ -93,6 +93,10 @@ class ReplayNode final : public NodeControl {
     std::unique_ptr<Detour> detour;
   };
 
+  // Whether somebody other than the program has written to its memory or registers. A copy of the process has it, too.
+  bool is_altered() const { return altered_; }
+  void note_altered() { altered_ = true; }
+
   // What a checkpoint keeps of the node besides its process.
   NodeSnapshot snapshot() const { return at_; }
   void set_snapshot(const NodeSnapshot& at) { at_ = at; }
@@ -229,6 +233,7 @@ class ReplayNode final : public NodeControl {
   ReplayNode* parent_ = nullptr;
   const DescriptorChannel* channel_ = nullptr;
   bool show_hardware_ = false;
+  bool altered_ = false;
   DebugSlots debug_slots_{};
   uint32_t debug_version_ = 0;
   PatchedBytes patched_;

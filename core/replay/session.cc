@@ -52,6 +52,7 @@ void ReplaySession::discard() {
   memory_guard_->forget_all();
   for (const auto& [pid, status] : unclaimed_) end_process(pid);
   nodes_.clear();
+  kept_.clear();
   by_tid_.clear();
   unclaimed_.clear();
   memory_.reset();

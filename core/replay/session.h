@@ -70,9 +70,10 @@ class ReplaySession {
   // Keeps the state of the group, to come back to it by restore(). Stops all threads of the group, which goes on with
   // the next run. Fails with unsupported where the state cannot be kept; a moment later it can be.
   Result<std::unique_ptr<GroupCheckpoint>> checkpoint();
-  // Brings the group back to the cut at which the checkpoint was made, with new processes; on_node_started is called
-  // for each. Breakpoints and watches are as they were then, so the owner must set its own. If it fails before the
-  // group has changed, the group stands where it was; otherwise only restart() helps.
+  // Brings the group back to the cut at which the checkpoint was made. Nodes that stand elsewhere get new processes:
+  // on_node_leaves is called for each as it is now, and on_node_started as it is then. Breakpoints and watches of a new
+  // process are as they were then, so the owner must set its own. For the others on_node_stands is called. If it fails
+  // before the group has changed, the group stands where it was; otherwise only restart() helps.
   Result<void> restore(const GroupCheckpoint& checkpoint);
 
   // Runs until something happens that the caller must know. The end of a node is reported only if `report_node_ends` is
@@ -151,6 +152,9 @@ class ReplaySession {
   // Called when a node's process exists and breakpoints can be set in it. A forked node is still identical to its
   // parent, which stands at the fork.
   std::function<void(ReplayNode&)> on_node_started;
+  // Called by restore(): for each node that will have another process, or whose shared memory will change, and for each
+  // that has stayed as it was.
+  std::function<void(ReplayNode&)> on_node_leaves, on_node_stands;
   // Called with the output that a called function writes to standard output or standard error.
   std::function<void(NodeId, std::string_view)> on_call_output;
 
@@ -243,9 +247,11 @@ class ReplaySession {
   static Result<void> check_can_be_kept(ReplayNode& node);
   static Result<void> keep_threads(ReplayNode& node, GroupCheckpoint::Node& kept);
   static Result<void> keep_node(ReplayNode& node, GroupCheckpoint::Node& kept);
+  static bool stands_as_kept(ReplayNode& node, const GroupCheckpoint::Node& kept);
   static Result<void> arm_dispatch(ReplayNode& node, pid_t tid);
   static Result<void> make_threads(ReplayNode& node, const std::vector<GroupCheckpoint::Thread>& threads);
   static Result<std::shared_ptr<ReplayNode>> revive(const GroupCheckpoint::Node& kept);
+  static Result<void> put_back(ReplayNode& node, const GroupCheckpoint::Node& kept);
   void discard();
   void gather();
 
@@ -271,8 +277,9 @@ class ReplaySession {
   static constexpr size_t kFewInherited = 64;
   size_t most_inherited_ = kFewInherited;  // of shared_.inherited, before unmapped ones are looked for
   SharedWatches shared_watches_{nodes_};
-  std::optional<CallFailure> call_failure_;  // of the last run_detour()
-  ScratchDirectory directory_;               // of directory()
+  std::map<NodeId, std::weak_ptr<const GroupCheckpoint::Node>> kept_;  // of each node, as last made or come back to
+  std::optional<CallFailure> call_failure_;                            // of the last run_detour()
+  ScratchDirectory directory_;                                         // of directory()
   pid_t group_ = 0;
   pid_t stepped_ = 0;  // the thread that step() has stepped; no other thread may run meanwhile
   std::atomic<bool> interrupt_ = false;
