@@ -4,6 +4,17 @@
 
 namespace friday {
 
+namespace {
+
+// Whether the thread executes code of the program. Before that begins, it waits in the shim.
+bool is_in_own_code(ReplayNode& node, ThreadId id) {
+  const ReplayNode::Thread* thread = node.thread_of(id);
+  user_regs_struct registers;
+  return thread && thread->stopped && TracedProcess::registers(thread->tid, registers) && !node.in_shim(registers.rip);
+}
+
+}  // namespace
+
 void Focus::note_stop(const Stop& stop) {
   begin_epoch();
   reached_.reset();
@@ -13,6 +24,9 @@ void Focus::note_stop(const Stop& stop) {
   using Kind = Stop::Kind;
   // A node that waits before its first event has run its own code up to that.
   if (stop.kind == Kind::breakpoint || stop.kind == Kind::watch || stop.kind == Kind::step || stop.kind == Kind::event)
+    started_.insert(stop.node);
+  if (ReplayNode* node = stop.kind == Kind::interrupt ? session_.find(stop.node) : nullptr;
+      node && node->state() == NodeState::live && is_in_own_code(*node, stop.thread))
     started_.insert(stop.node);
 }
 
