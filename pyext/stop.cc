@@ -87,6 +87,8 @@ void bind_stop(py::module_& module) {
                              [](const PyStop& s) -> py::object {
                                return s.stop.signal ? py::object(py::str(signal_text(s.stop.signal))) : py::none();
                              })
+      .def_property_readonly(
+          "mark", [](const PyStop& s) { return s.stop.mark ? std::optional(text_of(s.stop.mark)) : std::nullopt; })
       .def_property_readonly("returned", [](const PyStop& s) { return optional_text(s.stop.returned); })
       .def_property_readonly("caught", [](const PyStop& s) { return optional_text(s.stop.caught); })
       .def_property_readonly("message", [](const PyStop& s) { return optional_text(s.stop.message); })

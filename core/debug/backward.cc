@@ -261,7 +261,7 @@ Result<std::optional<DebugStop>> Backward::go_to_hit(const Found& hit,
     const Found now = count(stop);
     if (now.mark != hit.mark || now.ordinal != hit.ordinal) continue;
     stop_points_.count_found(stop.ids);
-    return stop;
+    return runner_.marked(std::move(stop));
   }
 }
 

@@ -64,30 +64,43 @@ Result<DebugStop> Backward::run_to_end_of(NodeId node) {
   }
 }
 
-// Runs until the node comes by the instruction of the mark. The node must not have completed the mark's last event yet.
+// Runs until the node comes by the instruction of the mark, or changes its bytes. The node must not have completed the
+// mark's last event yet.
 Result<DebugStop> Backward::run_to_passage(const Mark& mark) {
   const auto& [id, event, passage] = mark;
+  const WatchRange bytes{.id = kMarkId, .low = passage->at, .size = passage->size};
   const auto insert = [&](ReplayNode& node) {
-    if (node.id() == id && node.has_process()) (void)node.breakpoints().insert(passage->pc, kPlaceOwner);
+    if (node.id() != id || !node.has_process()) return;
+    if (passage->size) (void)node.watches().arm(bytes, false, true);
+    else (void)node.breakpoints().insert(passage->at, kPlaceOwner);
   };
   place_.mark.node = id;
   const Wanted arrival{[](const Stop&) { return false; }, insert};
   wanted_ = &arrival;
   insert(*session_.find(id));
   uint64_t count = 0;
+  const auto changes = [&](Stop& stop) {
+    const size_t hits = std::erase_if(stop.hits, [](const WatchHit& hit) { return hit.id == kMarkId; });
+    return hits > 0 && stop.node == id && !session_.find(id)->call_site(stop.thread);
+  };
   const auto ends = [&](Stop& stop) {
-    const bool comes_by = std::erase(stop.owners, kPlaceOwner) > 0 || is_at_breakpoint(stop, passage->pc);
+    const bool comes_by =
+        passage->size ? changes(stop) : std::erase(stop.owners, kPlaceOwner) > 0 || is_at_breakpoint(stop, passage->at);
     return comes_by && session_.mark(id).event == event && ++count == passage->nth;
   };
   Result<DebugStop> stop = runner_.search(event_of(id, event.value), ends, Hits::passed_over);
   while (stop && stop->kind == Stop::Kind::exit && stop->node != id)
     stop = runner_.search(event_of(id, event.value), ends, Hits::passed_over);
   wanted_ = nullptr;
-  if (ReplayNode* node = session_.find(id); node->has_process()) (void)node->breakpoints().remove_all(kPlaceOwner);
+  if (ReplayNode* node = session_.find(id); node->has_process()) {
+    (void)node->breakpoints().remove_all(kPlaceOwner);
+    node->watches().disarm(kMarkId);
+  }
   FRIDAY_TRY_VOID(runner_.disarm_events());
   if (!stop || count == passage->nth || stop->kind == Stop::Kind::interrupt) return stop;
-  return fail(ErrorCode::not_found, "there is no place {} in this recording: node {} comes by {} {} {} its event {}",
-              text_of(mark), id, passage->pc, count == 0 ? "not once" : fmt::format("only {} times", count),
+  const char* what = passage->size ? "changes the bytes at" : "comes by";
+  return fail(ErrorCode::not_found, "there is no place {} in this recording: node {} {} {} {} {} its event {}",
+              text_of(mark), id, what, passage->at, count == 0 ? "not once" : fmt::format("only {} times", count),
               event.value == 0 ? "before" : fmt::format("between its event {} and", event.value - 1), event.value);
 }
 

@@ -10,6 +10,7 @@
 
 #include "core/debug/types.h"
 #include "core/replay/stop.h"
+#include "core/trace/mark.h"
 
 namespace friday {
 
@@ -27,7 +28,10 @@ struct DebugStop : Stop {
       ids;  // for breakpoint, watch, timer, caught, and exit by a signal: the stop points that were hit
   std::vector<WatchChange> changes;  // for watch: one for each of `ids`
   std::string returned{};            // for step, by finish: the value that the function returned, "$1 = 5"
-  std::string caught{};              // for caught: the event, for example "write(1, 0x7f3c10, 12) = 12"
+  // Where the group stands, if that is known without a run that counts (Backward::position()): before an event, at an
+  // end, and at a breakpoint that was set before the node's last event.
+  std::optional<Mark> mark{};
+  std::string caught{};  // for caught: the event, for example "write(1, 0x7f3c10, 12) = 12"
 };
 
 inline DebugStop with_kind(Stop stop, Stop::Kind kind) {

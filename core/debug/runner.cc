@@ -36,7 +36,10 @@ std::optional<DebugStop> Runner::judge(Stop stop) {
     case Stop::Kind::divergence:
       stop.message = describe(*stop.divergence);
       return with_kind(std::move(stop), Stop::Kind::divergence);
-    default: return DebugStop{std::move(stop), {}, {}};
+    default: {
+      const auto kind = stop.kind;
+      return with_kind(std::move(stop), kind);
+    }
   }
 }
 
@@ -50,6 +53,42 @@ DebugStop Runner::judge_end(Stop stop) {
   if (out.signal) out.ids = events_.catching_death(out.node, out.signal);
   if (stop_points_.keep_hits(out, true) == GroupStopPoints::Verdict::interrupted) out.ids.clear();
   return out;
+}
+
+// The place of a hit of a watch, as the n-th change of its bytes.
+std::optional<Mark> Runner::mark_of_change(const DebugStop& stop, const Mark& here) {
+  if (stop.writer) return std::nullopt;
+  ReplayNode& node = *session_.find(stop.node);
+  if (node.call_site(stop.thread)) {  // the first place that has what a call has written is the instruction behind it
+    const auto behind = node.program_counter(stop.thread);
+    return behind ? std::optional(Mark{here.node, here.event.next(), Passage{Addr{*behind}, 1}}) : std::nullopt;
+  }
+  for (const WatchHit& hit : stop.hits)
+    if (hit.nth) return Mark{here.node, here.event, Passage{hit.low, hit.nth, hit.new_bytes.size()}};
+  return std::nullopt;
+}
+
+// Where the group stands at a stop that has just been judged. None if only a run that counts would tell.
+std::optional<Mark> Runner::known_mark(const DebugStop& stop) {
+  if (session_.sync() != SyncMode::clock || (history_.may_keep && !history_.may_keep())) return std::nullopt;
+  const Mark here = session_.mark(stop.node);
+  switch (stop.kind) {
+    case Stop::Kind::caught:
+    case Stop::Kind::timer:
+    case Stop::Kind::reached:
+    case Stop::Kind::exit: return here;
+    case Stop::Kind::breakpoint:
+      if (const auto nth = session_.find(stop.node)->breakpoints().passage(stop.pc))
+        return Mark{here.node, here.event, Passage{stop.pc, *nth}};
+      return std::nullopt;
+    case Stop::Kind::watch: return mark_of_change(stop, here);
+    default: return std::nullopt;
+  }
+}
+
+DebugStop Runner::marked(DebugStop stop) {
+  stop.mark = known_mark(stop);
+  return stop;
 }
 
 Result<DebugStop> Runner::run_group(std::optional<double> timeout, const Ends& ends) {
@@ -81,7 +120,7 @@ Result<DebugStop> Runner::run_group(std::optional<double> timeout, const Ends& e
     auto judged = judge(*stop);
     if (stop_points_.has_lost_part()) return lost_part(std::move(*stop));
     if (!judged) continue;
-    return std::move(*judged);
+    return marked(std::move(*judged));
   }
 }
 

@@ -63,6 +63,8 @@ class Runner final : public ClientOwner {
   // is that of a stop there: `event` if it waits before its next event, `watch` in a call that has changed watched
   // memory, or `step`.
   void stand(const Mark& mark, ThreadId thread, Stop::Kind kind);
+  // The stop with its mark, if the group stands at it and that is known.
+  DebugStop marked(DebugStop stop);
   // The kind of the last stop of the replay.
   Stop::Kind last_kind() const { return last_kind_; }
 
@@ -98,6 +100,8 @@ class Runner final : public ClientOwner {
   std::optional<DebugStop> judge_pending();
   std::optional<DebugStop> judge_pending_end();
   DebugStop lost_part(Stop stop);
+  std::optional<Mark> known_mark(const DebugStop& stop);
+  std::optional<Mark> mark_of_change(const DebugStop& stop, const Mark& here);
   Result<DebugStop> run_group(std::optional<double> timeout, const Ends& ends = {});
 
   // ClientOwner, in client_runs.cc

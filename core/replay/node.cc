@@ -726,7 +726,6 @@ Result<void> ReplayNode::read(Addr address, std::span<std::byte> out) {
 }
 
 Result<void> ReplayNode::write(Addr address, std::span<const std::byte> data) {
-  note_altered();
   std::vector<std::byte> bytes(data.begin(), data.end());
   watches_.stores().remove_between(address, address.plus(static_cast<int64_t>(data.size())));
   patched_.keep_patches(address, bytes);

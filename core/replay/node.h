@@ -40,6 +40,7 @@ class ReplayNode final : public NodeControl {
 
   // ---- NodeControl
   NodeId id() const override { return info_.id; }
+  uint64_t events_done() const override;  // if the process is gone, the last known number
   std::vector<ThreadInfo> threads() override;
   Result<void> read(Addr address, std::span<std::byte> out) override;
   Result<void> write(Addr address, std::span<const std::byte> data) override;
@@ -93,7 +94,8 @@ class ReplayNode final : public NodeControl {
     std::unique_ptr<Detour> detour;
   };
 
-  // Whether somebody other than the program has written to its memory or registers. A copy of the process has it, too.
+  // Whether somebody other than the program has changed its memory or registers: begin_call() and set_registers() note
+  // that in system calls, others call note_altered(). A copy of the process is altered, too.
   bool is_altered() const { return altered_; }
   void note_altered() { altered_ = true; }
 
@@ -141,7 +143,6 @@ class ReplayNode final : public NodeControl {
     auto offset = reinterpret_cast<const char*>(&(control_.*field)) - reinterpret_cast<const char*>(&control_);
     return process_->write(control_address_ + static_cast<uint64_t>(offset), &value, sizeof value);
   }
-  uint64_t events_done() const;  // if the process is gone, the last known number
 
   std::map<pid_t, Thread>& threads_by_tid() { return threads_; }
   Thread* thread_of(pid_t tid);

@@ -119,6 +119,7 @@ Result<void> Breakpoints::insert_at(Addr address, BreakpointOwner owner) {
     return fail(ErrorCode::bad_address, "cannot set a breakpoint at {}: {}", address, written.error().message);
   }
   sites_[address.value].push_back(owner);
+  passages_[address.value] = {.since = node_.events_done()};
   return {};
 }
 
@@ -135,6 +136,7 @@ Result<void> Breakpoints::remove_at(Addr address, BreakpointOwner owner) {
   if (!it->second.empty()) return {};
   std::byte under = patches_.under_breakpoint(address);
   sites_.erase(it);
+  passages_.erase(address.value);
   patches_.remove_breakpoint(address);
   return write_byte(address, under);
 }
@@ -148,6 +150,7 @@ Result<void> Breakpoints::remove_all(BreakpointOwner owner) {
 }
 
 Result<void> Breakpoints::clear() {
+  passages_.clear();
   for (const auto& [address, owners] : std::exchange(sites_, {})) {
     const std::byte under = patches_.under_breakpoint(Addr{address});
     patches_.remove_breakpoint(Addr{address});
@@ -225,8 +228,25 @@ Result<bool> Breakpoints::make_pad(Code& code) {
   return true;
 }
 
+std::optional<uint64_t> Breakpoints::passage(Addr address) const {
+  const auto counted = passages_.find(patches_.executed_at(address).value);
+  const uint64_t now = node_.events_done();
+  if (counted == passages_.end() || counted->second.since >= now) return std::nullopt;
+  return (counted->second.event == now ? counted->second.count : 0) + 1;
+}
+
+// Call when a thread goes on from a breakpoint.
+void Breakpoints::count_passage(uint64_t address) {
+  const auto counted = passages_.find(address);
+  if (counted == passages_.end()) return;
+  auto& [since, event, count] = counted->second;
+  if (const uint64_t now = node_.events_done(); event != now) event = now, count = 0;
+  count++;
+}
+
 Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& registers) {
   if (!sites_.contains(registers.rip)) return StepOver::in_registers;
+  count_passage(registers.rip);
   Code& code = codes_[registers.rip];
   FRIDAY_TRY_VOID(refresh(Addr{registers.rip}, code));
   switch (code.way) {
@@ -244,7 +264,7 @@ Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& regis
   FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
   for (;;) {
     user_regs_struct before = registers;
-    FRIDAY_TRY_VOID(step_one(thread));
+    FRIDAY_TRY_VOID(step_in_place(thread));
     FRIDAY_TRY(after, node_.registers(thread));
     registers = after;
     registers.rip = patches_.executed_at(Addr{after.rip}).value;
@@ -255,6 +275,13 @@ Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& regis
 }
 
 Result<void> Breakpoints::step_one(ThreadId thread) {
+  FRIDAY_TRY(registers, node_.registers(thread));
+  count_passage(patches_.executed_at(Addr{registers.rip}).value);
+  return step_in_place(thread);
+}
+
+// step_one(), uncounted.
+Result<void> Breakpoints::step_in_place(ThreadId thread) {
   FRIDAY_TRY(registers, node_.registers(thread));
   const Addr address = patches_.executed_at(Addr{registers.rip});
   clear_window(address, true);
@@ -360,6 +387,7 @@ void Breakpoints::forget_gone(Addr low, Addr high) {
       continue;
     }
     patches_.remove_breakpoint(Addr{it->first});
+    passages_.erase(it->first);
     it = sites_.erase(it);
   }
   for (const PatchWindow& window : patches_.windows_between(low, high))
@@ -381,6 +409,8 @@ std::pair<uint64_t, uint64_t> Breakpoints::bounds() const {
 void Breakpoints::copy_from(const Breakpoints& parent) {
   patches_.copy_from(parent.patches_);
   sites_ = parent.sites_;
+  passages_.clear();
+  for (const auto& [address, owners] : sites_) passages_[address] = {.since = node_.events_done()};
   codes_ = parent.codes_;
   pads_ = parent.pads_;
   areas_ = parent.areas_;

@@ -93,6 +93,10 @@ class Breakpoints {
   // ours.
   std::optional<std::span<const BreakpointOwner>> hit(user_regs_struct& registers) const;
 
+  // How often the node has come by this address since its last event, with the time at which a thread stands there now.
+  // None if there was no breakpoint when that event was completed, so that nobody has counted.
+  std::optional<uint64_t> passage(Addr address) const;
+
   // Takes `thread`, which stands at a breakpoint, past the instruction there. If there is no breakpoint at rip, changes
   // nothing and returns in_registers.
   Result<StepOver> step_over(ThreadId thread, user_regs_struct& registers);
@@ -126,6 +130,12 @@ class Breakpoints {
     // (offset in the pad, program address) pairs: where a pc in the pad corresponds to a program address.
     std::vector<std::pair<uint64_t, uint64_t>> meaning;
   };
+  // What was counted at a place of execution.
+  struct Passages {
+    uint64_t since = 0;  // the number of events that the node had completed when there was first a breakpoint
+    uint64_t event = 0;  // and when it came by last
+    uint64_t count = 0;  // how often it has gone on from there since that event
+  };
   // How to get past the instruction under a breakpoint. Chosen when the breakpoint is first stepped over, and again
   // when the code has changed.
   enum class Way : uint8_t { undecided, jump, branch, pad, in_place };
@@ -149,14 +159,17 @@ class Breakpoints {
   Result<void> refresh(Addr address, Code& code);
   Result<void> choose_way(Code& code);
   Result<bool> make_pad(Code& code);
+  Result<void> step_in_place(ThreadId thread);
   Result<void> step_clean(ThreadId thread, const user_regs_struct& before);
   Result<void> write_byte(Addr address, std::byte byte);
+  void count_passage(uint64_t address);
   std::map<uint64_t, Pad>::const_iterator pad_of(uint64_t pc) const;
 
   NodeControl& node_;
   PatchedBytes& patches_;
   // All by the address at which the processor executes the instruction (PatchedBytes::executed_at()).
   std::unordered_map<uint64_t, std::vector<BreakpointOwner>> sites_;
+  std::unordered_map<uint64_t, Passages> passages_;  // of `sites_`
   // for all instructions that were stepped over, with or without a breakpoint
   std::unordered_map<uint64_t, Code> codes_;
   // by base address; pads outlive their breakpoints, since a thread may still stand in one

@@ -49,6 +49,8 @@ class NodeControl {
   virtual ~NodeControl() = default;
 
   virtual NodeId id() const = 0;
+  // The number of events that the node has completed; 0 where there is no replay.
+  virtual uint64_t events_done() const { return 0; }
 
   // Threads alive at this point of the replay. The thread that stopped, or that holds the token, comes first. Never
   // empty while the node is alive.

@@ -104,6 +104,7 @@ Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page, bool ma
     lacks_registers_ = true;
   }
   Armed armed{range, std::vector<std::byte>(range.size)};
+  armed.since = node_.events_done();
   if (auto read = node_.read(range.low, armed.bytes); !read) {
     if (mapped)
       return fail(ErrorCode::bad_address, "cannot watch {} bytes at {}: {}", range.size, range.low,
@@ -292,6 +293,14 @@ std::vector<uint32_t> WatchSet::overlapping(uint64_t low, uint64_t high) const {
   return slots;
 }
 
+// Returns how often the range has changed since the node's last event; 0 if that is not known.
+uint64_t WatchSet::count_change(Armed& armed) {
+  const uint64_t now = node_.events_done();
+  if (armed.event != now) armed.event = now, armed.changes = 0;
+  armed.changes++;
+  return armed.since < now ? armed.changes : 0;
+}
+
 Result<void> WatchSet::compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits) {
   for (uint32_t slot : overlapping(low, high)) {
     Armed& armed = ranges_.at(slot);
@@ -311,9 +320,10 @@ Result<void> WatchSet::compare(uint64_t low, uint64_t high, bool written, std::v
     auto same = std::ranges::find_if(
         hits, [&](const WatchHit& hit) { return hit.id == armed.range.id && hit.index == armed.range.index; });
     if (same == hits.end()) {
-      hits.push_back({armed.range.id, armed.range.index, armed.range.low, armed.bytes, {}});
+      hits.push_back({armed.range.id, armed.range.index, armed.range.low, armed.bytes, {}, 0});
       same = std::prev(hits.end());
     }
+    if (changed && !same->nth) same->nth = count_change(armed);
     std::ranges::copy(scratch_, known.begin());
     same->new_bytes = armed.bytes;
   }

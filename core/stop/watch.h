@@ -47,6 +47,8 @@ struct WatchRange {
 
 // Id of ranges that the replay watches for itself, in addition to those of stop points (core/replay/shared_watches.h).
 inline constexpr StopPointId kMirrorId{~0u};
+// Id of the range whose changes are counted on the way to a mark (core/debug/backward_marks.cc).
+inline constexpr StopPointId kMarkId{~0u - 1};
 
 struct WatchHit {
   StopPointId id{};
@@ -54,6 +56,9 @@ struct WatchHit {
   Addr low{};                        // start of the range
   std::vector<std::byte> old_bytes;  // contents of the whole range
   std::vector<std::byte> new_bytes;  // empty if the program unmapped the range
+  // How often the bytes have changed since the node's last event, with this change. 0: not known, as the range was
+  // armed after that event, or they have not changed.
+  uint64_t nth = 0;
 };
 
 // What the page of an address contains, which determines whether protecting it is sensible.
@@ -160,6 +165,9 @@ class WatchSet {
     WatchRange range;
     std::vector<std::byte> bytes;  // empty while the range is unmapped
     bool by_processor = false;     // watched by a debug register instead of page protection
+    uint64_t since = 0;            // the number of events that the node had completed when it was armed
+    uint64_t event = 0;            // and at the last change
+    uint64_t changes = 0;          // since that event
     uint64_t high() const { return range.low.value + range.size; }
   };
   struct Page {
@@ -175,6 +183,7 @@ class WatchSet {
   Result<const Instruction*> decode_at(Addr pc);
   std::vector<uint32_t> overlapping(uint64_t low, uint64_t high) const;
   void after_miss(const Instruction& store, Addr address, FaultOutcome& outcome);
+  uint64_t count_change(Armed& armed);
   Result<void> compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits);
   bool watches_reads() const {
     return std::ranges::any_of(debug_.slots(), [](const DebugSlot& slot) { return slot.reads; });

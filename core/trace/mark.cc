@@ -6,6 +6,7 @@ namespace friday {
 namespace {
 
 constexpr std::string_view kStart = "start";
+constexpr uint64_t kMostBytes = 1 << 20;
 
 // Takes a number from the front of `text`, which must follow `before`.
 template <typename Number>
@@ -24,7 +25,8 @@ std::string text_of(const Position& position) {
   if (!position) return std::string(kStart);
   const auto& [node, event, passage] = *position;
   if (!passage) return fmt::format("{}#{}", node, event.value);
-  return fmt::format("{}#{}:{:#x}*{}", node, event.value, passage->pc.value, passage->nth);
+  const std::string size = passage->size ? fmt::format("+{}", passage->size) : "";
+  return fmt::format("{}#{}:{:#x}{}*{}", node, event.value, passage->at.value, size, passage->nth);
 }
 
 Result<Position> parse_position(std::string_view text) {
@@ -34,13 +36,17 @@ Result<Position> parse_position(std::string_view text) {
   bool whole = take(left, "", 10, mark.node.value) && take(left, "#", 10, mark.event.value);
   if (whole && !left.empty()) {
     Passage& passage = mark.passage.emplace();
-    whole = take(left, ":0x", 16, passage.pc.value) && take(left, "*", 10, passage.nth) && passage.nth > 0;
+    whole = take(left, ":0x", 16, passage.at.value);
+    if (left.starts_with('+'))
+      whole = whole && take(left, "+", 10, passage.size) && passage.size > 0 && passage.size <= kMostBytes;
+    whole = whole && take(left, "*", 10, passage.nth) && passage.nth > 0;
   }
   if (!whole || !left.empty())
-    return fail(ErrorCode::usage,
-                "\"{}\" is no mark: NODE#EVENT, NODE#EVENT:0xADDRESS*TIMES or start, for example 3#1234 or "
-                "3#1234:0x401136*5",
-                text);
+    return fail(
+        ErrorCode::usage,
+        "\"{}\" is no mark: NODE#EVENT, NODE#EVENT:0xADDRESS*TIMES, NODE#EVENT:0xADDRESS+BYTES*TIMES or start, for "
+        "example 3#1234 or 3#1234:0x401136*5",
+        text);
   return mark;
 }
 

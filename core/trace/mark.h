@@ -5,9 +5,11 @@
 //
 //   3#1234:0x401136*5   then it comes by the instruction at this address for the fifth time; it has not executed it yet
 //
+//   3#1234:0x7f5010+8*2 then the 8 bytes at this address have changed for the second time
+//
 //   start               nothing has run yet
 //
-// The code between two events is deterministic, so the second form names one moment exactly.
+// The code between two events is deterministic, so the forms with an address name one moment exactly.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +22,11 @@
 
 namespace friday {
 
-// One of the times that a node comes by an instruction between two of its events.
+// One of the times that a node comes by an instruction, or changes some bytes, between two of its events.
 struct Passage {
-  Addr pc{};
-  uint64_t nth = 1;  // from 1
+  Addr at{};
+  uint64_t nth = 1;   // from 1
+  uint64_t size = 0;  // of the bytes; 0 for an instruction
   bool operator==(const Passage&) const = default;
 };
 

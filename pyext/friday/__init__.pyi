@@ -143,6 +143,8 @@ class Hit:
     @property
     def node(self) -> Node: ...
     @property
+    def mark(self) -> str | None: ...
+    @property
     def expression(self) -> str | None: ...
     @property
     def old(self) -> Any: ...
@@ -436,6 +438,7 @@ class Violation:
     after: Message | None
     mark: str
     origins: dict[str, list[str]]
+    traced: bool
     def to_json(self) -> dict[str, Any]: ...
 
 class Violated(AssertionError):
@@ -532,6 +535,7 @@ class Stop(Protocol):
     logical_time: LogicalTime
     real_time: float
     event: int | None
+    mark: str | None
     signal: str | None
     returned: str | None
     caught: str | None

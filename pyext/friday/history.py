@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SIZE = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
 _MOST_ROWS = 20
 _INPUT = re.compile(r"(\d+)\.(\d+)")
-_MARK = re.compile(r"start|\d+#\d+(:0x[0-9a-f]+\*\d+)?")
+_MARK = re.compile(r"start|\d+#\d+(:0x[0-9a-f]+(\+\d+)?\*\d+)?")
 PLACES = ("event", "message", "output", "hop", "end")  # words that `goto` knows
 
 

@@ -33,6 +33,12 @@ class Hit:
         return self._session.nodes[self.stop.node]
 
     @property
+    def mark(self) -> str | None:
+        """The mark of the place of the hit, for `goto`. None if nobody has counted there: the stop point was set after the node's last
+        event, or the write is of a kind that is not counted. `session.mark()` counts, once the handler has ended."""
+        return self.stop.mark
+
+    @property
     def expression(self) -> str | None:
         """watch: the expression that changed, the first of several."""
         return self._change[0]

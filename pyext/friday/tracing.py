@@ -60,7 +60,7 @@ class Tracer:
         session._running = False
         try:
             for violation in found:
-                violation.mark = _mark(session)
+                violation.mark, violation.traced = _mark(session), True
                 for where, text in reads[:_MOST_VALUES]:
                     violation.origins[f"@{where}({text})"] = _way(session, where, text)
                 for name in list(violation.origins)[_MOST_VALUES:]:

@@ -35,7 +35,8 @@ class Violation:
     """One violation. `nodes` are the nodes concerned, `node` is the one of them that triggered, or else the first. `logical_time` and
     `real_time` are those at which it was found; `real_time` is in seconds since 1970 on the clock of `node`. `event` is the index of the last
     event of `node`, and `after` the last message that it had received. `source` is the line of the handler; `values` can be written as JSON.
-    `friday run --origin` fills in, for the first violation of each predicate, the `mark` of the place and the `origins` of what was read."""
+    `mark` is the place, for `goto`, if it is known without a run that counts; `friday run --origin` fills it in for the first violation of each
+    predicate, with the `origins` of what was read."""
     predicate: str
     nodes: tuple["Node", ...]
     logical_time: Any
@@ -49,17 +50,18 @@ class Violation:
     after: "Message | None" = None
     mark: str = ""
     origins: dict[str, list[str]] = field(default_factory=dict)
+    traced: bool = False  # by --origin
 
     def to_json(self) -> dict[str, Any]:
         """The violation as the dictionary that --json writes."""
-        traced = {"mark": self.mark, "origins": self.origins} if self.mark else {}
+        traced = {"origins": self.origins} if self.traced else {}
         return {"predicate": self.predicate, "nodes": as_json(self.nodes), "node": as_json(self.node), "logical_time": str(self.logical_time),
                 "real_time": self.real_time, "event": self.event, "message": self.message, "values": self.values,
-                "backtraces": self.backtraces, "source": self.source, "after": self.after and self.after.to_json(), **traced}
+                "backtraces": self.backtraces, "source": self.source, "after": self.after and self.after.to_json(), "mark": self.mark or None, **traced}
 
     def origin_lines(self) -> list[str]:
         """The mark and the origins as text, if the violation was traced."""
-        lines = [f"  stands at {self.mark}"] if self.mark else []
+        lines = [f"  stands at {self.mark}"] if self.traced else []
         for value, hops in self.origins.items():
             lines += [f"  where {value} comes from:", *(f"    {number}. {hop}" for number, hop in enumerate(hops, 1))]
         return lines
@@ -108,7 +110,7 @@ def collect_evidence(session: "Session", name: str, nodes: "tuple[Node, ...]", m
         source = f"{frame.filename}:{frame.lineno}: {frame.line}"
         message = message or frame.line or ""
     return Violation(name, nodes, backend.logical_time(), node.real_time, backend.event(int(node)), message, values,
-                     {each.name: _backtrace(each) for each in nodes}, source, node, session.last_message(node))
+                     {each.name: _backtrace(each) for each in nodes}, source, node, session.last_message(node), session.last_stop.mark or "" if session.last_stop is not None and not session.finished else "")
 
 
 def _backtrace(node: "Node") -> str:

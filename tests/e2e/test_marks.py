@@ -33,6 +33,49 @@ def visit(session, chance):
 
 
 @pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 12)]])
+def test_the_mark_that_a_stop_carries_is_its_place(ring, opened, seed):
+    """Counted on the way, with steps, returns and stop points that come and go between: the same as what a run that counts names."""
+    chance = random.Random(seed)
+    session = opened(ring)
+    session.set_checkpoints(True)
+    points = [session.breakpoint("process_data", condition="packet->seq % 2 == 0"), session.breakpoint("stabilize"), session.watch("srv.seq"), session.watch("srv.successor")]
+    carried, stops = {}, 0
+    while stops < 60:
+        move = chance.random()
+        if move < 0.1:
+            node, event = session.backend.find_time(chance.uniform(0.1, 3))
+            stop = session.goto(event, node=node)
+        elif move < 0.3:
+            stop = session.step(session.here, chance.choice(["step", "stepi", "next", "finish"]))
+        elif move < 0.4:
+            stop = session.reverse_continue() or session.run()
+        else:
+            if move < 0.5:
+                chance.choice(points).enable(chance.random() < 0.7)
+            stop = session.run()
+        if stop.kind == "end":
+            session.restart()
+            [point.enable() for point in points]
+            continue
+        stops += stop.kind in ("breakpoint", "watch")
+        if stop.mark is None:
+            continue
+        here = place(session)
+        named = session.mark()
+        assert place(session) == here
+        assert stop.mark == named or "+" in stop.mark, f"{stop.kind} carries {stop.mark}, a run that counts names {named}"
+        carried[stop.mark] = here
+    assert len(carried) > 30 and len([mark for mark in carried if "+" in mark]) > 3, carried.keys()
+    other = opened(ring)
+    other.set_checkpoints(True)
+    if seed % 2:
+        other.watch("srv.seq")
+    for mark in chance.sample(list(carried), 25):
+        other.goto(mark)
+        assert place(other) == carried[mark], mark
+
+
+@pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 12)]])
 def test_a_mark_is_the_same_place_in_another_session(ring, opened, seed):
     chance = random.Random(seed)
     session = opened(ring)
@@ -80,12 +123,15 @@ def test_marks_in_threads_signals_and_processes_that_come_and_go(program, tmp_pa
             break
         if chance.random() > 0.7:
             continue
-        for _ in range(chance.randrange(3)):
+        steps = chance.randrange(3) if session.nodes.all[stop.node].state == "alive" else 0
+        for _ in range(steps):
             if session.nodes.all[stop.node].state == "alive":
                 session.step(stop.node, "stepi")
         before = place(session)
-        marks[session.mark()] = before
+        mark = session.mark()
         assert place(session) == before
+        assert steps or stop.mark in (None, mark)
+        marks[mark] = before
         if len(marks) == 12:
             break
     assert len(marks) > 2, marks
@@ -187,7 +233,8 @@ def test_a_write_by_a_system_call_is_behind_it(recorder, targets, opened):
 
 @pytest.mark.parametrize("mark,error,match", [
     ("nonsense", friday.UsageError, "is no mark"), ("3#", friday.UsageError, "is no mark"), ("3#1:0x10", friday.UsageError, "is no mark"),
-    ("3#1:0x10*0", friday.UsageError, "is no mark"), ("3#5 ", friday.UsageError, "is no mark"), ("99#1", friday.Error, "no node 99"),
+    ("3#1:0x10*0", friday.UsageError, "is no mark"), ("3#1:0x10+8", friday.UsageError, "is no mark"), ("3#1:0x10+0*1", friday.UsageError, "is no mark"), ("3#1:0x10+99999999999*1", friday.UsageError, "is no mark"),
+    ("3#5:0x10+8*2", friday.Error, "changes the bytes at 0x10 not once"), ("3#5 ", friday.UsageError, "is no mark"), ("99#1", friday.Error, "no node 99"),
     ("2#99999999", friday.Error, "has [0-9]+ events"), ("2#50:0x10*1", friday.Error, "comes by 0x10 not once"), ("start", friday.UsageError, "restart")])
 def test_what_is_no_mark_of_this_recording(ring, opened, mark, error, match):
     session = opened(ring)

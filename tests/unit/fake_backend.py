@@ -82,6 +82,7 @@ class FakeStop:
     logical_time: int = 0
     real_time: float = 0.0
     event: "int | None" = None
+    mark: "str | None" = None
     signal: "str | None" = None
     returned: "str | None" = None
     caught: "str | None" = None

@@ -333,7 +333,7 @@ def raised():
         "predicate": "small", "nodes": [{"id": 1, "name": "b"}], "node": {"id": 1, "name": "b"}, "logical_time": "2", "real_time": 1002.01, "event": 0,
         "message": "5 is too much", "values": {"x": {"old": None, "new": 5}},
         "backtraces": {"b": "#0 main () at prog.c:1\n"}, "source": f"{tmp_path}/check.py:9: helper(@(x))",
-        "after": None}
+        "after": None, "mark": None}
     assert (second["predicate"], second["message"], second["values"]["link"], second["values"]["at"]) == (
         "ring", "broken", 8, 3)
     assert second["node"] == {"id": 1, "name": "b"} and second["event"] == 1 and third["node"]["name"] == "b"
