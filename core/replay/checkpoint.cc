@@ -264,7 +264,8 @@ Result<void> ReplaySession::restore(const GroupCheckpoint& checkpoint) {
   std::map<NodeId, std::shared_ptr<ReplayNode>> nodes;
   for (const auto& [id, kept] : checkpoint.nodes_) {
     const auto& now = nodes_.at(id);
-    if (same_objects && stands_as_kept(*now, *kept)) {
+    const bool is_known = !kept->is_saved || kept_[id].lock() == kept;  // otherwise its memory tells who is right
+    if (same_objects && is_known && stands_as_kept(*now, *kept)) {
       nodes[id] = now;
     } else if (kept->at.state == NodeState::live) {
       FRIDAY_TRY(revived, revive(*kept));

@@ -75,6 +75,7 @@ class GroupCheckpoint {
     std::shared_ptr<ReplayNode> node;  // a live node's twin, an ended node itself; null if it had not started
     NodeSnapshot at;
     std::vector<Thread> threads;  // of a live node; the first is the one that its twin has
+    bool is_saved = false;        // it comes from the recording, so it may be what the node never was
   };
 
   Result<void> keep_contents(const SharedObjects::Object& object);

@@ -115,6 +115,7 @@ class SavedCheckpoint::Loader {
     const auto made = std::make_shared<GroupCheckpoint::Node>();
     made_->nodes_[id] = made;
     GroupCheckpoint::Node& kept = *made;
+    kept.is_saved = true;
     const auto text = take(file_.texts, texts_, saved.text);
     if (!text) return damaged("the end of a node");
     kept.at = {.state = static_cast<NodeState>(saved.state),
