@@ -29,7 +29,7 @@ struct DebugStop : Stop {
   std::vector<WatchChange> changes;  // for watch: one for each of `ids`
   std::string returned{};            // for step, by finish: the value that the function returned, "$1 = 5"
   // Where the group stands, if that is known without a run that counts (Backward::position()): before an event, at an
-  // end, and at a breakpoint that was set before the node's last event.
+  // end, and at a breakpoint or a watched write whose stop point was set before the node's last event.
   std::optional<Mark> mark{};
   std::string caught{};  // for caught: the event, for example "write(1, 0x7f3c10, 12) = 12"
 };

@@ -64,7 +64,8 @@ std::optional<Mark> Runner::mark_of_change(const DebugStop& stop, const Mark& he
     return behind ? std::optional(Mark{here.node, here.event.next(), Passage{Addr{*behind}, 1}}) : std::nullopt;
   }
   for (const WatchHit& hit : stop.hits)
-    if (hit.nth) return Mark{here.node, here.event, Passage{hit.low, hit.nth, hit.new_bytes.size()}};
+    if (hit.nth && hit.new_bytes.size() <= kMostMarkBytes)
+      return Mark{here.node, here.event, Passage{hit.low, hit.nth, hit.new_bytes.size()}};
   return std::nullopt;
 }
 

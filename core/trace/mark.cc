@@ -6,7 +6,6 @@ namespace friday {
 namespace {
 
 constexpr std::string_view kStart = "start";
-constexpr uint64_t kMostBytes = 1 << 20;
 
 // Takes a number from the front of `text`, which must follow `before`.
 template <typename Number>
@@ -38,7 +37,7 @@ Result<Position> parse_position(std::string_view text) {
     Passage& passage = mark.passage.emplace();
     whole = take(left, ":0x", 16, passage.at.value);
     if (left.starts_with('+'))
-      whole = whole && take(left, "+", 10, passage.size) && passage.size > 0 && passage.size <= kMostBytes;
+      whole = whole && take(left, "+", 10, passage.size) && passage.size > 0 && passage.size <= kMostMarkBytes;
     whole = whole && take(left, "*", 10, passage.nth) && passage.nth > 0;
   }
   if (!whole || !left.empty())

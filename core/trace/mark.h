@@ -22,11 +22,14 @@
 
 namespace friday {
 
+// More bytes are not watched on the way to a mark, which may come from anywhere.
+inline constexpr uint64_t kMostMarkBytes = 1 << 20;
+
 // One of the times that a node comes by an instruction, or changes some bytes, between two of its events.
 struct Passage {
   Addr at{};
   uint64_t nth = 1;   // from 1
-  uint64_t size = 0;  // of the bytes; 0 for an instruction
+  uint64_t size = 0;  // of the bytes, at most kMostMarkBytes; 0 for an instruction
   bool operator==(const Passage&) const = default;
 };
 

@@ -102,7 +102,7 @@ class Stop(Protocol):
     logical_time: LogicalTime
     real_time: float  # seconds since the epoch on the node's clock, as recorded
     event: int | None  # index of the node's event at or before the stop
-    mark: str | None  # where the group stands, if that is known without a run that counts: before an event, at an end, and at a breakpoint set before the node's last event
+    mark: str | None  # where the group stands, if that is known without a run that counts: before an event, at an end, and where a stop point was hit that was set before the node's last event
     signal: str | None  # exit: the name of the signal that ended the node
     returned: str | None  # step, by finish: the value that the function returned, with its number in gdb's value history, "$1 = 5"
     caught: str | None  # catch: the event before which the node stands, "write(1, 0x7f3c10, 12) = 12" or "SIGUSR1"
