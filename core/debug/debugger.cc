@@ -81,13 +81,13 @@ Result<void> Debugger::restart() {
   const auto start = session_->sync() == SyncMode::clock ? history_.start() : nullptr;
   if (!start) FRIDAY_TRY_VOID(session_->check_can_rebuild());
   stop_points_.restart();
-  return start && come_back(*start) ? Result<void>() : rebuild();
+  return start && go_back(*start) ? Result<void>() : rebuild();
 }
 
 Result<void> Debugger::go_to_start() {
   const auto start = history_.start();
   if (!start) FRIDAY_TRY_VOID(session_->check_can_rebuild());
-  if (start && come_back(*start)) return {};
+  if (start && go_back(*start)) return {};
   for (NodeId id : session_->nodes()) stop_points_.node_leaves(id);
   return rebuild();
 }
@@ -105,9 +105,7 @@ Result<void> Debugger::rebuild() {
   return restarted;
 }
 
-Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) { return come_back(checkpoint); }
-
-Result<void> Debugger::come_back(const GroupCheckpoint& checkpoint) {
+Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) {
   forget_run();
   FRIDAY_TRY_VOID(session_->restore(checkpoint));
   for (NodeId id : session_->nodes())

@@ -84,7 +84,6 @@ class Debugger final : private Returner {
   void node_stands(ReplayNode& node);
   void forget_run();
   Result<void> rebuild();
-  Result<void> come_back(const GroupCheckpoint& checkpoint);
   Result<void> go_back(const GroupCheckpoint& checkpoint) override;
   Result<void> go_to_start() override;
 

@@ -36,10 +36,7 @@ std::optional<DebugStop> Runner::judge(Stop stop) {
     case Stop::Kind::divergence:
       stop.message = describe(*stop.divergence);
       return with_kind(std::move(stop), Stop::Kind::divergence);
-    default: {
-      const auto kind = stop.kind;
-      return with_kind(std::move(stop), kind);
-    }
+    default: return DebugStop{std::move(stop), {}, {}};
   }
 }
 

@@ -264,7 +264,8 @@ Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& regis
   FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
   for (;;) {
     user_regs_struct before = registers;
-    FRIDAY_TRY_VOID(step_in_place(thread));
+    FRIDAY_TRY(now, node_.registers(thread));
+    FRIDAY_TRY_VOID(step_in_place(thread, now));
     FRIDAY_TRY(after, node_.registers(thread));
     registers = after;
     registers.rip = patches_.executed_at(Addr{after.rip}).value;
@@ -277,12 +278,11 @@ Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& regis
 Result<void> Breakpoints::step_one(ThreadId thread) {
   FRIDAY_TRY(registers, node_.registers(thread));
   count_passage(patches_.executed_at(Addr{registers.rip}).value);
-  return step_in_place(thread);
+  return step_in_place(thread, registers);
 }
 
-// step_one(), uncounted.
-Result<void> Breakpoints::step_in_place(ThreadId thread) {
-  FRIDAY_TRY(registers, node_.registers(thread));
+// step_one(), uncounted, of a thread with these registers.
+Result<void> Breakpoints::step_in_place(ThreadId thread, const user_regs_struct& registers) {
   const Addr address = patches_.executed_at(Addr{registers.rip});
   clear_window(address, true);
   if (!contains(address)) return step_clean(thread, registers);

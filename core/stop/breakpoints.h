@@ -159,7 +159,7 @@ class Breakpoints {
   Result<void> refresh(Addr address, Code& code);
   Result<void> choose_way(Code& code);
   Result<bool> make_pad(Code& code);
-  Result<void> step_in_place(ThreadId thread);
+  Result<void> step_in_place(ThreadId thread, const user_regs_struct& registers);
   Result<void> step_clean(ThreadId thread, const user_regs_struct& before);
   Result<void> write_byte(Addr address, std::byte byte);
   void count_passage(uint64_t address);

@@ -103,6 +103,8 @@ def collect_evidence(session: "Session", name: str, nodes: "tuple[Node, ...]", m
     hit = session.hit
     if hit is not None and hit.expression is not None and not session.finished:
         values.setdefault(hit.expression, {"old": as_json(hit.old), "new": as_json(hit.new)})
+    stop = None if session.finished else session.last_stop
+    mark = stop.mark if stop is not None else None
     source = ""
     frames = user_frames(error) if error is not None else []
     if frames:
@@ -110,7 +112,7 @@ def collect_evidence(session: "Session", name: str, nodes: "tuple[Node, ...]", m
         source = f"{frame.filename}:{frame.lineno}: {frame.line}"
         message = message or frame.line or ""
     return Violation(name, nodes, backend.logical_time(), node.real_time, backend.event(int(node)), message, values,
-                     {each.name: _backtrace(each) for each in nodes}, source, node, session.last_message(node), session.last_stop.mark or "" if session.last_stop is not None and not session.finished else "")
+                     {each.name: _backtrace(each) for each in nodes}, source, node, session.last_message(node), mark or "")
 
 
 def _backtrace(node: "Node") -> str:
