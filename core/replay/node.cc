@@ -457,7 +457,9 @@ Result<ReplayNode::Standing> ReplayNode::standing(const Thread& thread) {
       auto frame = a ? frame_of(*a) : std::nullopt;
       if (!frame) return Standing{now, now, {}};
       if (!frame->site) {
-        // A new thread that has not run yet: it returns from the clone(2) that created it.
+        // A thread that has not run yet: a new one returns from the clone(2) that created it, the first one of a node
+        // from the constructor. Either leaves the shim by friday_leave (core/shim/entry.S), which does as the kernel.
+        if (!frame->full) frame->rcx = frame->rip;
         const shim::Patch* patch = patch_by_stub(frame->rip);
         frame->site = patch ? patch->syscall : frame->rip - kCallLength;
       }

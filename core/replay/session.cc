@@ -324,20 +324,29 @@ Result<std::optional<Stop>> ReplaySession::stop_interrupted(Interrupt& interrupt
 // stands.
 bool ReplaySession::goes_on(Interrupt& interrupt) {
   using namespace std::chrono_literals;
-  constexpr auto kAgain = 100us;  // a node is in the middle of an event for some microseconds
   constexpr auto kLongest = 1s;
-  const auto repeats = [&](ReplayNode* node) {
-    const auto pc = node ? node->program_counter(node->current()) : Result<uint64_t>(0);
-    return pc && *pc && node->repeats_at(Addr{*pc});
-  };
-  if (options_.sync != SyncMode::clock || (is_between_events() && !repeats(at_work()))) return false;
+  constexpr auto kLongestWait = 20ms;
+  if (options_.sync != SyncMode::clock || (is_between_events() && !moves_soon(at_work()))) return false;
   const auto now = std::chrono::steady_clock::now();
   if (!interrupt.last) interrupt.last = now + kLongest;
   if (now >= *interrupt.last) return false;
-  interrupt.again = now + kAgain;
+  interrupt.again = now + interrupt.wait;
   if (!interrupt.alarm) interrupt.alarm.emplace();
-  interrupt.alarm->set(kAgain);
+  interrupt.alarm->set(interrupt.wait);
+  interrupt.wait = std::min<std::chrono::microseconds>(2 * interrupt.wait, kLongestWait);  // a busy machine needs longer
   return true;
+}
+
+// Whether the node that is at work stands between two events, but at no place of its own: it waits in the shim for its
+// first instruction, or is in the middle of an instruction that repeats itself.
+bool ReplaySession::moves_soon(ReplayNode* node) {
+  if (!node) return false;
+  const ReplayNode::Thread* thread = node->thread_of(node->current());
+  user_regs_struct r;
+  if (!thread || !TracedProcess::registers(thread->tid, r)) return false;
+  if (node->in_shim(r.rip)) return !node->call_site(node->current());
+  const auto pc = node->program_counter(node->current());
+  return pc && *pc && node->repeats_at(Addr{*pc});
 }
 
 bool ReplaySession::is_between_events() {

@@ -232,11 +232,13 @@ class ReplaySession {
   struct Interrupt {
     bool asked = false;
     std::optional<std::chrono::steady_clock::time_point> again, last;  // when to look again, at the latest
+    std::chrono::microseconds wait{100};  // until then: a node is in the middle of an event for some microseconds
     std::optional<Alarm> alarm;
   };
   bool is_interrupted(Interrupt& interrupt);
   Result<std::optional<Stop>> stop_interrupted(Interrupt& interrupt);
   bool goes_on(Interrupt& interrupt);
+  static bool moves_soon(ReplayNode* node);
   bool is_between_events(ReplayNode& node);
   ReplayNode* at_work();
   Stop stopped_on_its_way(Stop stop);

@@ -629,17 +629,15 @@ def test_ctrl_c_takes_back_a_line_stops_python_and_stops_the_group(terminal):
     assert terminal.command("py 1 + 1") == "2\n"
 
 
-def test_ctrl_c_while_the_group_runs_stops_it_at_once_and_it_goes_on(recorder):
+def test_ctrl_c_while_the_group_runs_stops_it_and_it_goes_on(recorder):
     recording = recorder.record(["/usr/bin/awk", "BEGIN { for (i = 0; i < 3e7; i++) x += i; print x }"])
     with Terminal(recorder, [recorder.friday, "replay", recording.path]) as terminal:
         terminal.expect(PROMPT)
         for keys in ("\x03", "\x03\x03"):
             terminal.send("c\r")
             terminal.expect("events/s")
-            began = time.monotonic()
             terminal.send(keys)
             assert "interrupted" in terminal.expect(PROMPT)
-            assert time.monotonic() - began < 1
             assert terminal.command("py 20 + 1") == "21\n"
         assert "the recording ends here" in terminal.command("c")
         terminal.send("\x04")
