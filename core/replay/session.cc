@@ -333,7 +333,8 @@ bool ReplaySession::goes_on(Interrupt& interrupt) {
   interrupt.again = now + interrupt.wait;
   if (!interrupt.alarm) interrupt.alarm.emplace();
   interrupt.alarm->set(interrupt.wait);
-  interrupt.wait = std::min<std::chrono::microseconds>(2 * interrupt.wait, kLongestWait);  // a busy machine needs longer
+  interrupt.wait =
+      std::min<std::chrono::microseconds>(2 * interrupt.wait, kLongestWait);  // a busy machine needs longer
   return true;
 }
 
