@@ -15,7 +15,31 @@ Result<void> GdbLink::start(Pump* pump) {
   for (const char* setting : {"-gdb-set stack-cache off", "-gdb-set code-cache off", "-gdb-set remotetimeout 60",
                               "-gdb-set unwindonsignal on"})
     raw->send(setting, [](Result<MiReply>) {});  // the result is not needed
-  connecting_ = raw->send("-target-select remote " + socket_path_);
+  connecting_ = raw->send(connect_command());
+  return {};
+}
+
+std::string GdbLink::connect_command() const { return "-target-select remote " + socket_path_; }
+
+// Waits until the gdb is connected to the node. Its first attempt may have met a node whose process was gone, before the
+// group went back.
+Result<void> GdbLink::connect(MiSession& gdb, Pump& pump) {
+  FRIDAY_TRY_VOID(gdb.wait_ready(pump));
+  for (bool again = true; !connected_; again = false) {
+    if (!connecting_) connecting_ = gdb.send(connect_command());
+    const auto deadline = std::chrono::steady_clock::now() + gdb.deadline();
+    std::optional<Result<MiReply>> reply;
+    while (!(reply = gdb.take_result(*connecting_))) {
+      if (std::chrono::steady_clock::now() > deadline)
+        return std::unexpected(MiSession::deadline_error("target remote", gdb.deadline()));
+      FRIDAY_TRY_VOID(pump.pump_once(1000));
+    }
+    connecting_.reset();
+    if (!*reply) return std::unexpected(reply->error());
+    connected_ = !(*reply)->record.is_error();
+    if (!connected_ && !again) return std::unexpected(error_of((*reply)->record));
+  }
+  stale_ = true;
   return {};
 }
 
@@ -47,20 +71,7 @@ Result<MiSession*> GdbLink::session(Pump& pump) {
     FRIDAY_TRY_VOID(start(&pump));
     gdb = gdbs_.session(node_->id());
   }
-  if (!connected_) {
-    FRIDAY_TRY_VOID(gdb->wait_ready(pump));
-    const auto deadline = std::chrono::steady_clock::now() + gdb->deadline();
-    std::optional<Result<MiReply>> reply;
-    while (!(reply = gdb->take_result(connecting_))) {
-      if (std::chrono::steady_clock::now() > deadline)
-        return std::unexpected(MiSession::deadline_error("target remote", gdb->deadline()));
-      FRIDAY_TRY_VOID(pump.pump_once(1000));
-    }
-    if (!*reply) return std::unexpected(reply->error());
-    if ((*reply)->record.is_error()) return std::unexpected(error_of((*reply)->record));
-    connected_ = true;
-    stale_ = true;
-  }
+  if (!connected_) FRIDAY_TRY_VOID(connect(*gdb, pump));
   return gdb;
 }
 

@@ -79,6 +79,8 @@ class GdbLink {
 
  private:
   Result<MiSession*> session(Pump& pump);
+  std::string connect_command() const;
+  Result<void> connect(MiSession& gdb, Pump& pump);
   Result<void> refresh(MiSession& gdb, Pump& pump);
   Result<MiSession*> refreshed(Pump& pump);
   Result<void> end_command();
@@ -94,7 +96,7 @@ class GdbLink {
   bool threads_known_ = false;  // gdb may know threads besides the first
   bool libraries_changed_ = false;
   size_t patches_known_ = 0;  // number of the node's patches when gdb last looked for libraries
-  MiToken connecting_ = 0;
+  std::optional<MiToken> connecting_;  // the command that connects it, until its answer was seen
   std::optional<ThreadId> thread_;
   uint32_t level_ = 0;
 };

@@ -554,6 +554,8 @@ Stop ReplaySession::fail_node(ReplayNode& node, ThreadId thread, std::string rea
 
 std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome) {
   node.end(std::move(outcome));
+  // Its process stays. A thread of it that stopped by itself later would be taken for a child that nobody knows.
+  if (node.has_process()) (void)node.stop_threads();
   FRIDAY_LOG(replay, info, "node {} {} ends after {}", node.id(), node.info().name,
              counted(node.events_done(), "event"));
   if (report_node_ends) at_.ended_now.push_back(node.id());

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.limit(1500)
 FUNCTIONS = ("write", "read", "malloc", "memcpy", "epoll_wait", "sigaction", "pthread_mutex_lock", "free", "fork", "poll")
 STEPS = ("stepi", "nexti", "reverse-stepi", "reverse-nexti", "step", "next", "finish", "reverse-step", "reverse-next", "reverse-finish")
 WITHOUT_LINES = 4  # of these can be made in a program that has none: gdb's step there goes to the end of the function, one instruction after the other
-STRIPPED = ("redis", "postgres", "restarted")
+STRIPPED = ("postgres", "restarted")
 CANNOT = (friday.Unsupported, friday.UsageError, friday.NodeNotStarted, friday.NodeEnded, friday.NoSymbol, friday.CallFailed)
 
 
