@@ -21,8 +21,8 @@ Result<void> GdbLink::start(Pump* pump) {
 
 std::string GdbLink::connect_command() const { return "-target-select remote " + socket_path_; }
 
-// Waits until the gdb is connected to the node. Its first attempt may have met a node whose process was gone, before the
-// group went back.
+// Waits until the gdb is connected to the node. Its first attempt may have met a node whose process was gone, before
+// the group went back.
 Result<void> GdbLink::connect(MiSession& gdb, Pump& pump) {
   FRIDAY_TRY_VOID(gdb.wait_ready(pump));
   for (bool again = true; !connected_; again = false) {

@@ -95,7 +95,7 @@ class GdbLink {
   bool asked_ = false;          // gdb was given a command since it was started
   bool threads_known_ = false;  // gdb may know threads besides the first
   bool libraries_changed_ = false;
-  size_t patches_known_ = 0;  // number of the node's patches when gdb last looked for libraries
+  size_t patches_known_ = 0;           // number of the node's patches when gdb last looked for libraries
   std::optional<MiToken> connecting_;  // the command that connects it, until its answer was seen
   std::optional<ThreadId> thread_;
   uint32_t level_ = 0;
