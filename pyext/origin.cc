@@ -23,10 +23,12 @@ const char* name_of(Bytes::In in) {
 }  // namespace
 
 std::vector<Hop> origin_of(Session& session, uint32_t node, const std::string& in, uint64_t low, uint64_t size,
-                           size_t most) {
+                           std::pair<unsigned, unsigned> bits, size_t most) {
   const Bytes bytes{in_named(in), low, size};
   value_or_raise(session.replay().node({node}));
-  auto result = session.interruptible([&](Debugger& d) { return Origin(d).follow({node}, bytes, most); });
+  auto result = session.interruptible([&](Debugger& d) {
+    return Origin(d).follow({node}, bytes, most, {bits.first, bits.second});
+  });
   if (!result && result.error().code == ErrorCode::interrupted) session.replay().clear_interrupt();
   return value_or_raise(std::move(result));
 }

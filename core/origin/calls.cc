@@ -197,6 +197,7 @@ Result<bool> Origin::from_buffers(NodeId id, EventIndex at, uint32_t number, uin
   if (rest < wanted_.size) {  // the rest of the value has come with another message
     wanted_.size = rest;
     value_.resize(rest);
+    if (!mask_.empty()) mask_.resize(rest);
     hops_.back().text += fmt::format("; its first {} bytes are followed", rest);
   }
   FRIDAY_TRY(stop, go_to_event(id, at));

@@ -178,7 +178,7 @@ Result<bool> Origin::from_object(const EventView& event, const ChannelDescriptio
       const uint64_t at = *place + offset - *write.place;  // wraps around if it is not in what was written
       const bool has = at < written.size() && written.size() - at >= wanted_.size;
       if (!has) continue;
-      if (!std::equal(value_.begin(), value_.end(), written.begin() + static_cast<ptrdiff_t>(at))) break;
+      if (!are_followed(std::span(written).subspan(at, wanted_.size))) break;
       agreeing.emplace_back(write, at);
       if (agreeing.size() == 1) break;  // nothing that may have written there comes behind it
       continue;

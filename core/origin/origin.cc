@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <span>
+#include <tuple>
 #include <utility>
 
 #include "core/stop/registers.h"
@@ -62,20 +63,26 @@ Origin::Origin(Debugger& debugger) : debugger_(debugger), backward_(debugger.bac
 
 // ---- The way
 
-Result<std::vector<Hop>> Origin::follow(NodeId id, const Bytes& bytes, size_t most) {
+Result<std::vector<Hop>> Origin::follow(NodeId id, const Bytes& bytes, size_t most, const Bits& bits) {
   FRIDAY_TRY(node, debugger_.focus().started_node(id));
   if (bytes.size == 0 || bytes.size > kMostBytes)
     return fail(ErrorCode::usage, "{} bytes cannot be followed together: 1 to {} can", bytes.size, kMostBytes);
+  if (bits.first + uint64_t{bits.count} > 8 * bytes.size)
+    return fail(ErrorCode::usage, "{} bytes have no bit {}", bytes.size, bits.first + bits.count - 1);
   FRIDAY_TRY(thread, debugger_.focus().current_thread(id));
   node_ = id;
   thread_ = thread;
   wanted_ = bytes;
   hops_.clear();
   part_.clear();
+  mask_.assign(bits.count ? bytes.size : 0, std::byte{});
+  for (unsigned bit = bits.first; bit < bits.first + bits.count; bit++) mask_[bit / 8] |= std::byte{1} << bit % 8;
+  if (bits.count) part_ = fmt::format("bits {} to {} of {}: ", bits.first, bits.first + bits.count - 1, 8 * bytes.size);
   left_out_ = 0;
   instructions_ = 0;
   FRIDAY_TRY(value, read(bytes));
   value_ = std::move(value);
+  for (size_t i = 0; i < mask_.size(); i++) value_[i] &= mask_[i];
   if (bytes.in != Bytes::In::memory && node->state() == NodeState::ended)
     return fail(ErrorCode::node_ended, "node {} has ended, and its registers are followed only while it runs", id);
   for (bool goes_on = true; goes_on && hops_.size() < most;) {
@@ -117,19 +124,35 @@ Result<std::vector<std::byte>> Origin::read(const Bytes& bytes) {
   return value;
 }
 
+// Whether these are the bytes that are followed, and no others.
+bool Origin::are_followed(std::span<const std::byte> bytes) const {
+  if (bytes.size() != value_.size()) return false;
+  for (size_t i = 0; i < bytes.size(); i++)
+    if ((mask_.empty() ? bytes[i] : bytes[i] & mask_[i]) != value_[i]) return false;
+  return true;
+}
+
 // Whether the bytes that are followed are those that are there. If not, the way ends.
 Result<bool> Origin::check_source() {
   const auto there = read(wanted_);
-  if (there && *there == value_) return true;
+  if (there && are_followed(*there)) return true;
   return end(How::lost, Addr{},
              fmt::format("not followed further: {} does not hold these bytes here", text_of(wanted_)));
 }
 
 // ---- From memory
 
+// Whether a write has changed bits that are followed.
+bool Origin::changes_bits(const WatchHit& hit) const {
+  if (mask_.empty() || hit.old_bytes.size() != mask_.size() || hit.new_bytes.size() != mask_.size()) return true;
+  for (size_t i = 0; i < mask_.size(); i++)
+    if (((hit.old_bytes[i] ^ hit.new_bytes[i]) & mask_[i]) != std::byte{}) return true;
+  return false;
+}
+
 Result<std::optional<DebugStop>> Origin::run_to_write() {
   const NodeId id = node_;
-  const WatchRange range{kOriginId, 0, Addr{wanted_.low}, wanted_.size, true};
+  const WatchRange range{kOriginId, 0, Addr{wanted_.low}, wanted_.size, mask_.empty()};
   Result<void> armed;
   const auto arm = [&](ReplayNode& node) {
     if (node.id() != id) return;
@@ -139,8 +162,9 @@ Result<std::optional<DebugStop>> Origin::run_to_write() {
   };
   const PastRuns::Wanted writes{[&](const Stop& stop) {
                                   return stop.node == id && stop.kind == Stop::Kind::watch &&
-                                         std::ranges::any_of(stop.hits,
-                                                             [](const WatchHit& hit) { return hit.id == kOriginId; });
+                                         std::ranges::any_of(stop.hits, [&](const WatchHit& hit) {
+                                           return hit.id == kOriginId && changes_bits(hit);
+                                         });
                                 },
                                 arm};
   auto found = backward_.run_to_wanted(writes);
@@ -210,8 +234,11 @@ Result<std::optional<Instruction>> Origin::instruction_at(uint64_t pc) {
 // Follows from now on what the piece was before.
 void Origin::narrow(const Piece& piece) {
   const auto first = static_cast<ptrdiff_t>(piece.part.low - wanted_.low);
-  value_ = {value_.begin() + first, value_.begin() + first + static_cast<ptrdiff_t>(piece.part.size)};
-  if (piece.swapped) std::ranges::reverse(value_);
+  for (auto* bytes : {&value_, &mask_}) {
+    if (bytes->empty()) continue;
+    *bytes = {bytes->begin() + first, bytes->begin() + first + static_cast<ptrdiff_t>(piece.part.size)};
+    if (piece.swapped) std::ranges::reverse(*bytes);
+  }
   wanted_ = piece.from;
 }
 
@@ -223,6 +250,13 @@ std::string Origin::part_of(const Bytes& part) const {
   return fmt::format("bytes {} to {} of {}: ", first, first + part.size - 1, wanted_.size);
 }
 
+// Whether some of the bits that are followed are in this part of the bytes.
+bool Origin::matters(const Bytes& part) const {
+  if (mask_.empty()) return true;
+  const auto first = mask_.begin() + static_cast<ptrdiff_t>(part.low - wanted_.low);
+  return std::any_of(first, first + static_cast<ptrdiff_t>(part.size), [](std::byte b) { return b != std::byte{}; });
+}
+
 // Whether the last write has written less than half of the bytes, so that the others say more of the value. Then these
 // are followed from here on.
 bool Origin::leave_out(const Bytes& written) {
@@ -230,6 +264,7 @@ bool Origin::leave_out(const Bytes& written) {
   const Bytes below{wanted_.in, wanted_.low, written.low - wanted_.low};
   const Bytes above{wanted_.in, written.high(), wanted_.high() - written.high()};
   const Bytes& rest = below.size >= above.size ? below : above;
+  if (!matters(rest)) return false;
   part_ += part_of(rest);
   narrow({.part = rest, .from = rest});
   left_out_++;
@@ -240,7 +275,9 @@ bool Origin::leave_out(const Bytes& written) {
 Result<bool> Origin::take(const std::vector<Piece>& pieces, const Instruction& instruction,
                           const user_regs_struct& before) {
   // The longest piece that is worth following.
-  const auto rank = [](const Piece& piece) { return std::pair(piece.how != Piece::How::extended, piece.part.size); };
+  const auto rank = [&](const Piece& piece) {
+    return std::tuple(matters(piece.part), piece.how != Piece::How::extended, piece.part.size);
+  };
   const Piece& piece = *std::ranges::max_element(pieces, {}, rank);
   const Addr pc{instruction.address};
   const bool in_memory = wanted_.in == Bytes::In::memory;

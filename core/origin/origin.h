@@ -65,11 +65,18 @@ class Origin {
  public:
   explicit Origin(Debugger& debugger);
 
+  // Which bits of the bytes are followed, counted from the lowest one of the first byte; none: all.
+  struct Bits {
+    unsigned first = 0, count = 0;
+  };
+
   // Follows bytes of a node, of its memory or of registers of its current thread, from where the group stands. Returns
   // at most `most` hops, the first one being the last write of the bytes. The last hop is one that ends a way, unless
-  // there are `most`. The group stands somewhere else then, also after an error. Fails with bad_address if the bytes
-  // cannot be read, with unsupported in another order than `clock` and if the group is altered, and with interrupted.
-  Result<std::vector<Hop>> follow(NodeId node, const Bytes& bytes, size_t most);
+  // there are `most`. Of a bit-field, a store that leaves its bits as they were is passed over, because it cannot be
+  // told from one to its neighbours. The group stands somewhere else then, also after an error. Fails with bad_address
+  // if the bytes cannot be read, with unsupported in another order than `clock` and if the group is altered, and with
+  // interrupted.
+  Result<std::vector<Hop>> follow(NodeId node, const Bytes& bytes, size_t most, const Bits& bits);
 
  private:
   // Each of these goes one hop on, and returns whether the way goes on behind it. origin.cc
@@ -113,6 +120,9 @@ class Origin {
   void narrow(const Piece& piece);
   std::string part_of(const Bytes& part) const;
   bool leave_out(const Bytes& written);
+  bool matters(const Bytes& part) const;
+  bool are_followed(std::span<const std::byte> bytes) const;
+  bool changes_bits(const WatchHit& hit) const;
   std::string name_of_file(const std::string& path) const;
   Result<Hop*> add(Hop::How how, Addr pc, const std::string& text);
   Result<bool> end(Hop::How how, Addr pc, const std::string& text);
@@ -124,7 +134,8 @@ class Origin {
   NodeId node_{};
   ThreadId thread_{};             // of which `wanted_` is a register
   Bytes wanted_;                  // the bytes that are followed now, before the group's place
-  std::vector<std::byte> value_;  // theirs
+  std::vector<std::byte> value_;  // theirs; bits that are not followed are 0
+  std::vector<std::byte> mask_;   // the bits of these that are followed; empty: all
   std::vector<Hop> hops_;
   std::string part_;           // which part of the last hop's bytes is followed, for the next hop's text
   int left_out_ = 0;           // how often bytes were left out since the last hop

@@ -252,8 +252,9 @@ class Backend(Protocol):
     def go_to_mark(self, mark: str) -> Stop:
         """Brings the group to a mark, over all stop points; altered marks are cleared if it goes back. Raises UsageError for what is no
         mark or no place of this recording, Unsupported in another order than "clock", ComponentDied."""
-    def origin(self, node: int, where: str, low: int, size: int, most: int) -> "Sequence[Hop]":
-        """Follows bytes of a node back, at most `most` hops; the group stands elsewhere then. where, low: as in Bytes. Raises AtError if
+    def origin(self, node: int, where: str, low: int, size: int, bits: "tuple[int, int]", most: int) -> "Sequence[Hop]":
+        """Follows bytes of a node back, at most `most` hops; the group stands elsewhere then. where, low: as in Bytes. bits: of a bit-field,
+        the number of its first bit in the bytes and how many it has; else (0, 0). Raises AtError if
         they cannot be read, Unsupported in another order than "clock" and if a node is altered, KeyboardInterrupt, ComponentDied."""
     def new_checkpoints(self) -> "list[tuple[int, int]]":
         """The number, and the events of all nodes, of each checkpoint that was made since the last call."""

@@ -22,6 +22,9 @@ _REGISTERS = {prefix + name: (8 * number, size) for number, name in enumerate(_G
 _REGISTERS |= {f"r{number}{suffix}": (8 * number, size) for number in range(8, 16) for suffix, size in (("", 8), ("d", 4), ("w", 2))}
 _VECTOR = re.compile(r"([xyz])mm([12]?\d|3[01])")
 _SIZES = {"x": 16, "y": 32, "z": 64}
+_MEMBER = re.compile(r"(.*\S)\s*(\.|->)\s*(\w+)", re.DOTALL)
+_POSTFIX = re.compile(r"[\w$:]*(?:(?:\.|->)[\w$:]+)*")
+_BRACKETS = re.compile(r"\([^()\[\]]*\)|\[[^()\[\]]*\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +73,56 @@ def _register(name: str) -> tuple[str, int, int] | None:
     return ("general", *_REGISTERS[name]) if name in _REGISTERS else None
 
 
-def _place_of(session: "Session", node: int, expression: str) -> tuple[str, int, int]:
-    """(kind, first byte, size) of what an expression denotes on a node."""
+def _without_parentheses(expression: str) -> str:
+    """Without those around the whole expression."""
+    text = expression.strip()
+    while text.startswith("(") and text.endswith(")"):
+        inner = text[1:-1]
+        depths = [inner[:i].count("(") - inner[:i].count(")") for i in range(len(inner) + 1)]
+        if min(depths) < 0:
+            break
+        text = inner.strip()
+    return text
+
+
+def _is_postfix(expression: str) -> bool:
+    """Whether an expression has no operators but . -> [] and calls outside of brackets."""
+    text, before = re.sub(r"\s*(->|[.()\[\]])\s*", r"\1", expression), ""
+    while text != before:
+        text, before = _BRACKETS.sub("", text), text
+    return _POSTFIX.fullmatch(text) is not None
+
+
+def _bit_field(session: "Session", node: int, expression: str) -> tuple[int, int, int, int] | None:
+    """The address and number of the bytes that have a bit-field, the number of its first bit in these, and how many bits it has. None if
+    the expression denotes no bit-field."""
+    match = _MEMBER.fullmatch(_without_parentheses(expression))
+    if not match or not _is_postfix(match[1]):
+        return None
+    struct = match[1] if match[2] == "." else f"*({match[1]})"
+    type_id, _, _ = session.backend.read(node, session.plans[struct])
+    member = session.types[type_id].resolved.members.get(match[3])
+    if member is None or not member.bit_size:
+        return None
+    _, address, _ = session.backend.read(node, session.plans[f"&({struct})"])
+    return int.from_bytes(address, "little") + member.offset, (member.bit_offset + member.bit_size + 7) // 8, member.bit_offset, member.bit_size
+
+
+def _place_of(session: "Session", node: int, expression: str) -> tuple[str, int, int, tuple[int, int]]:
+    """(kind, first byte, size, bits) of what an expression denotes on a node; bits as for Backend.origin()."""
     if expression.startswith("$") and (register := _register(expression[1:])):
-        return register
+        return *register, (0, 0)
     _, data, _ = session.backend.read(node, session.plans[expression])
     try:
         _, address, _ = session.backend.read(node, session.plans[f"&({expression})"])
     except BadExpression as error:
         if found := re.search(r"in register (\$\w+)", str(error)):
-            kind, low, size = _place_of(session, node, found[1])
-            return kind, low, min(size, len(data))
+            kind, low, size, bits = _place_of(session, node, found[1])
+            return kind, low, min(size, len(data)), bits
         raise UsageError(f"{expression} is no place in memory or in a register, so nothing has written it: name a variable, a member, `*pointer` or `$rax`") from None
-    return "memory", int.from_bytes(address, "little"), len(data)
+    if field := _bit_field(session, node, expression):
+        return "memory", field[0], field[1], field[2:]
+    return "memory", int.from_bytes(address, "little"), len(data), (0, 0)
 
 
 def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most: int) -> list[Hop]:
@@ -91,11 +131,11 @@ def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most:
     with remembered(session):
         if isinstance(what, str):
             where = session.id_of(node)
-            kind, low, size = _place_of(session, where, what)
+            kind, low, size, bits = _place_of(session, where, what)
         else:
             hop, chosen = what
             go_to(session, hop.mark)
-            where, kind, low, size = int(hop.node), chosen.at.where, chosen.at.low, chosen.at.size
-        raw = session._search(lambda: session.backend.origin(where, kind, low, size, most))
+            where, kind, low, size, bits = int(hop.node), chosen.at.where, chosen.at.low, chosen.at.size, (0, 0)
+        raw = session._search(lambda: session.backend.origin(where, kind, low, size, bits, most))
         return [Hop(each.how, session.nodes.all[each.node], each.mark, session.backend.location(each.node, each.pc) if each.pc else "", each.value, each.text,
                     tuple(Input(str(one.bytes), one.value, one.bytes) for one in each.inputs), each.thread) for each in raw]

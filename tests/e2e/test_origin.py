@@ -115,6 +115,24 @@ def test_what_was_computed_with_is_followed_in_turn(planted):
         assert further and further[0].how in ("copied", "computed") and place(planted) == before
 
 
+@pytest.mark.parametrize("expression", ["by_bits.kind", "(&by_bits)->kind", "( record . bits.kind )"])
+def test_a_bit_field_is_not_its_neighbours(planted, expression):
+    """Stores that change others in the same bytes are passed over."""
+    kind = planted.nodes[SINK].read("by_bits.kind")
+    hops = planted.origin(expression, node=SINK)
+    assert hops[0].text.startswith("bits 3 to 7 of 8: ") and int.from_bytes(hops[0].value, "little") == kind << 3
+    last = hops[-1]
+    assert int(last.node) == SOURCE and last.how == "computed" and messages(hops) == BY_MESSAGES, hops
+    planted.goto(hops[0].mark)  # there it still has its old value, which it gets by one instruction
+    if expression == "by_bits.kind":
+        assert planted.nodes[SINK].read("by_bits.kind") == 0 != kind
+
+
+def test_a_bit_field_that_nothing_has_changed(planted):
+    hops = planted.origin("from_start.kind", node=SINK)
+    assert [hop.how for hop in hops] == ["begin"] and int.from_bytes(hops[0].value, "little") == 21 << 3
+
+
 def test_a_register_and_what_is_no_place(planted):
     assert planted.origin("$rbp", node=SINK)
     assert [len(planted.origin(name, node=SINK)[0].value) for name in ("$r12d", "$sp", "$ymm1")] == [4, 2, 32]

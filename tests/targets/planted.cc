@@ -20,11 +20,15 @@ struct Inner {
   uint32_t number;
   uint64_t value;
 };
+struct Bits {
+  uint32_t low : 3, kind : 5, wide : 9, rest : 15;
+};
 struct Record {
   char name[21];  // so that nothing behind it lies where copies by words begin
   Inner inner;
   char text[40];
   uint16_t port;
+  Bits bits;
 };
 
 // What the sink ends up with.
@@ -33,6 +37,7 @@ uint64_t by_record_file, by_placed_file, by_twin_file, by_own_pipe;
 uint32_t by_network_order;
 std::string by_string;
 Record record;
+Bits by_bits, from_start = {1, 21, 300, 0};
 
 static volatile uint64_t seed = 12345;
 static uint64_t* shared;
@@ -44,6 +49,7 @@ PLANT uint64_t plant_shared() { return seed * 11 + 2; }
 PLANT uint64_t plant_in_file() { return seed * 13 + 5; }
 PLANT uint64_t plant_in_pipe() { return seed * 19 + 8; }
 PLANT uint32_t plant_network_order() { return static_cast<uint32_t>(seed) * 17 + 0x01020304; }
+PLANT uint32_t plant_kind() { return static_cast<uint32_t>(seed * 23 + 9) % 31 + 1; }
 PLANT uint16_t plant_port() { return static_cast<uint16_t>(seed * 7); }
 PLANT void plant_text(char* text) {
   for (int i = 0; i < 30; i++) text[i] = static_cast<char>('a' + (seed + static_cast<uint64_t>(i) * 3) % 26);
@@ -106,6 +112,9 @@ static void source(int out) {
   made.inner.value = plant_value();
   plant_text(made.text);
   made.port = plant_port();
+  made.bits.low = 2;
+  made.bits.kind = plant_kind();
+  made.bits.wide = 400;
   *shared = plant_shared();
   Record local = made;  // a copy of the whole structure
   check(write(out, &local, sizeof local) == sizeof local, "write");
@@ -153,6 +162,12 @@ int main() {
   by_string = std::string(record.text, 30);
   by_sharing = *shared;
   by_half = record.port;
+  by_bits = record.bits;
+  for (volatile int i = 0; i < 5; i++) {  // its neighbours change
+    by_bits.low = static_cast<unsigned>(i) & 7;
+    by_bits.wide = by_bits.wide + 1u;
+    from_start.low = static_cast<unsigned>(i) & 7;
+  }
   by_text = strtoull(std::to_string(by_copies).c_str(), nullptr, 10);
   constant_value = 4711;
   const int file = open("/proc/self/exe", O_RDONLY);

@@ -485,7 +485,7 @@ class FakeBackend:
     def undo(self, forward=False, tag=0):
         return None
 
-    def origin(self, node, where, low, size, most):
+    def origin(self, node, where, low, size, bits, most):
         return []
 
     def come_back(self):
