@@ -55,8 +55,8 @@ Result<void> set_nonblocking(int fd) {
   return {};
 }
 
-// A gdb that reads symbols in the background must not take the processor from the replay: beside eight of them, a replay
-// on two cores took three times as long. While somebody waits for a gdb's answer, the replay stands.
+// A gdb that reads symbols in the background must not take the processor from the replay: beside eight of them, a
+// replay on two cores took three times as long. While somebody waits for a gdb's answer, the replay stands.
 constexpr int kNiceness = 5;
 
 // Runs in the child between fork and exec: puts it into its own process group, lets it die with its owner, lowers its
