@@ -28,6 +28,9 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from ports import free_ports  # noqa: E402
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so a shell starts what runs in the background; the programs of the tests hear it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DEFAULT_LIMIT = 120  # seconds a test
 KEPT_BYTES = 256 << 20  # of the recordings of one failed test
