@@ -57,13 +57,28 @@ std::optional<PyMessage> Messages::last_received(ReplaySession& replay, NodeId n
   return message(replay, *std::prev(after) + 1);
 }
 
-PyMessage Messages::message(ReplaySession& replay, uint64_t number) {
+const Message& Messages::numbered(ReplaySession& replay, uint64_t number) {
   const auto& list = all(replay);
   if (number == 0 || number > list.size())
     raise({ErrorCode::usage, fmt::format("there is no message {}: {}", number,
                                          list.empty() ? "no node sends or receives any"
                                                       : fmt::format("they have the numbers 1 to {}", list.size()))});
-  const Message& m = list[number - 1];
+  return list[number - 1];
+}
+
+py::tuple Messages::contents(ReplaySession& replay, uint64_t number) {
+  const Message& m = numbered(replay, number);
+  if (!m.received) return contents_of(m, std::nullopt);
+  const NodeId id = m.received->node;
+  const TraceReader& reader = replay.find(id)->reader();
+  auto known = indexes_.find(id);
+  if (known == indexes_.end())
+    known = indexes_.emplace(id, value_or_raise(TraceIndex::load_or_build(replay.recording(), reader))).first;
+  return contents_of(m, value_or_raise(known->second.event(reader, m.received->event)));
+}
+
+PyMessage Messages::message(ReplaySession& replay, uint64_t number) {
+  const Message& m = numbered(replay, number);
   auto time = [&](const std::optional<MessageEnd>& end) {
     return end ? std::optional(PyTime{replay.schedule().time_of(end->node, {end->event}), replay.schedule().origin()})
                : std::nullopt;
@@ -72,6 +87,13 @@ PyMessage Messages::message(ReplaySession& replay, uint64_t number) {
     return end && end->event < replay.mark(end->node).event.value;
   };
   return {number, m, time(m.sent), time(m.received), done(m.sent), done(m.received)};
+}
+
+py::tuple contents_of(const Message& message, const std::optional<EventView>& received) {
+  const MessageText text = text_of(message, received);
+  const bool has_none = text.bytes.empty() && !text.missing.empty();
+  return py::make_tuple(has_none ? py::object(py::none()) : py::bytes(text.bytes),
+                        text.missing.empty() ? py::object(py::none()) : py::str(text.missing));
 }
 
 void bind_messages(py::module_& module) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/trace/index.h"
 #include "core/trace/messages.h"
 #include "pyext/bindings.h"
 
@@ -28,13 +29,20 @@ class Messages {
   // The last message that a node has received so far.
   std::optional<PyMessage> last_received(ReplaySession& replay, NodeId node);
   PyMessage message(ReplaySession& replay, uint64_t number);
+  // The bytes of a message, or None, and why they are not the whole message, or None.
+  pybind11::tuple contents(ReplaySession& replay, uint64_t number);
 
  private:
   const std::vector<Message>& all(ReplaySession& replay);
+  const Message& numbered(ReplaySession& replay, uint64_t number);
 
   std::optional<std::vector<Message>> messages_;    // computed on first use
   std::map<NodeId, std::vector<size_t>> received_;  // indices of messages_, by receiver
+  std::map<NodeId, TraceIndex> indexes_;            // of the receivers whose messages were read
 };
+
+// (bytes or None, why they are not the whole message or None); see text_of().
+pybind11::tuple contents_of(const Message& message, const std::optional<EventView>& received);
 
 void bind_messages(pybind11::module_& module);
 

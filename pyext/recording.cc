@@ -140,11 +140,20 @@ class PyRecording {
       py::gil_scoped_release release;
       return messages_of(recording_, order_);
     }();
+    messages_ = value_or_raise(std::move(found));
     std::vector<PyMessage> list;
-    for (const Message& message : value_or_raise(std::move(found)))
+    for (const Message& message : messages_)
       list.push_back({list.size() + 1, message, time_of(message.sent), time_of(message.received),
                       message.sent.has_value(), message.received.has_value()});
     return list;
+  }
+
+  // Of one of messages(): see contents_of().
+  py::tuple message_contents(uint64_t number) {
+    const Message& message = messages_.at(number - 1);
+    if (!message.received) return contents_of(message, std::nullopt);
+    const auto trace = trace_of(message.received->node);
+    return contents_of(message, value_or_raise(trace->index.event(trace->reader, message.received->event)));
   }
 
   // What `friday record` did to nodes: (node, what, logical time, wall clock in seconds, position).
@@ -210,6 +219,7 @@ class PyRecording {
 
   Recording recording_;
   Schedule order_;
+  std::vector<Message> messages_;  // once somebody has asked for them
   std::map<NodeId, std::shared_ptr<const NodeTrace>> traces_;
 };
 
@@ -278,6 +288,7 @@ void bind_recording(py::module_& module) {
       .def("event", &PyRecording::event)
       .def("channels", &PyRecording::channels)
       .def("messages", &PyRecording::messages)
+      .def("message_contents", &PyRecording::message_contents)
       .def("edges", &PyRecording::edges)
       .def("steps", &PyRecording::steps)
       .def("time", &PyRecording::time)

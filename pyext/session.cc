@@ -87,6 +87,7 @@ void bind_session(py::module_& module) {
       .def("set_patch_stores", &Session::set_patch_stores, py::arg("on"))
       .def("messages", &Session::messages, py::arg("node") = py::none(), py::arg("limit") = 20)
       .def("message", &Session::message)
+      .def("message_contents", &Session::message_contents)
       .def("find_messages", &Session::find_messages, py::arg("sources") = py::none(), py::arg("targets") = py::none())
       .def("last_received", &Session::last_received)
       .def("progress", &Session::progress)

@@ -304,6 +304,7 @@ class Session {
   }
   std::optional<PyMessage> last_received(uint32_t node) { return messages_.last_received(replay(), known_node(node)); }
   PyMessage message(uint64_t number) { return messages_.message(replay(), number); }
+  py::tuple message_contents(uint64_t number) { return messages_.contents(replay(), number); }
 
   std::optional<PyTime> altered(uint32_t node) {
     auto since = debugger().alterations().since({node});

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "core/trace/facts.h"
+#include "core/trace/payload.h"
 
 namespace friday {
 namespace {
@@ -29,7 +32,8 @@ Result<std::vector<Message>> messages_of(const Recording& recording, const Sched
   std::vector<End> senders, receivers;
   for (const Edge& edge : schedule.edges()) {
     if (!is_message(edge.kind)) continue;
-    list.push_back({MessageEnd{edge.from, edge.from_event}, MessageEnd{edge.to, edge.to_event}, edge.bytes, edge.kind});
+    list.push_back({MessageEnd{edge.from, edge.from_event}, MessageEnd{edge.to, edge.to_event}, edge.bytes, edge.kind,
+                    edge.place});
     senders.emplace_back(edge.from.value, edge.from_event);
     receivers.emplace_back(edge.to.value, edge.to_event);
   }
@@ -42,14 +46,34 @@ Result<std::vector<Message>> messages_of(const Recording& recording, const Sched
     const NodeId node = facts.nodes[channel.node].id;
     for (const Transfer& t : channel.out)
       if (is_moved(channel, t) && !holds(senders, {node.value, t.event}))
-        list.push_back({MessageEnd{node, t.event}, std::nullopt, t.length, *kind});
+        list.push_back({MessageEnd{node, t.event}, std::nullopt, t.length, *kind, {.sent_in = t.part}});
     for (const Transfer& t : channel.in)
       if (is_moved(channel, t) && !holds(receivers, {node.value, t.event}))
-        list.push_back({std::nullopt, MessageEnd{node, t.event}, t.length, *kind});
+        list.push_back({std::nullopt, MessageEnd{node, t.event}, t.length, *kind, {.received_in = t.part}});
   }
   std::ranges::stable_sort(list, {},
                            [&](const Message& m) { return schedule.position_of(m.last().node, {m.last().event}); });
   return list;
+}
+
+MessageText text_of(const Message& message, const std::optional<EventView>& received) {
+  if (!received) return {{}, "no replayed node receives it, and of what a program sends only a hash is kept"};
+  const PayloadAnswer kept = trace_payloads().read(*received, message.place.received_in);
+  if (!kept) return {{}, std::string(gap_text(kept.error()))};
+  MessageText text;
+  uint64_t skipped = message.place.received_at, left = message.bytes;
+  for (std::span<const std::byte> piece : kept->pieces) {
+    const uint64_t before = std::min<uint64_t>(skipped, piece.size());
+    piece = piece.subspan(before, std::min<uint64_t>(left, piece.size() - before));
+    text.bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    skipped -= before;
+    left -= piece.size();
+  }
+  if (left)
+    text.missing = message.kind == EdgeKind::datagram
+                       ? fmt::format("the receiver's buffer was too short for the last {} bytes", left)
+                       : fmt::format("the last {} bytes were not kept", left);
+  return text;
 }
 
 }  // namespace friday

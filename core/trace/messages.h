@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/trace/logical_time.h"
+#include "core/trace/reader.h"
 
 namespace friday {
 
@@ -23,11 +25,21 @@ struct Message {
   std::optional<MessageEnd> sent, received;
   uint64_t bytes;
   EdgeKind kind;  // one for which is_message() is true
+  MessagePlace place{};
 
   const MessageEnd& last() const { return received ? *received : *sent; }
 };
 
 // Ordered by the position of the receive; a message without a known receive is ordered by its send.
 Result<std::vector<Message>> messages_of(const Recording& recording, const Schedule& schedule);
+
+// The contents of a message, as its receiver got them. What a program sends is computed again at replay, so the
+// recording keeps no bytes of it.
+struct MessageText {
+  std::string bytes;    // from the first one on
+  std::string missing;  // why they are not the whole message; empty if they are
+};
+// `received`: the event of Message::received; none if nobody has received the message.
+MessageText text_of(const Message& message, const std::optional<EventView>& received);
 
 }  // namespace friday

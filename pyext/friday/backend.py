@@ -196,6 +196,8 @@ class Backend(Protocol):
         """The last `limit` messages (of a node, or of all) that have been sent or received so far, the latest last."""
     def message(self, number: int) -> Message:
         """Any message of the recording. Raises UsageError."""
+    def message_contents(self, number: int) -> tuple[bytes | None, str | None]:
+        """The contents of a message as its receiver got them, or None, and why they are not the whole message, or None."""
     def find_messages(self, sources: Sequence[int] | None, targets: Sequence[int] | None) -> Sequence[Message]:
         """All messages of the recording in the order of receipt, or those of some senders and receivers."""
     def last_received(self, node: int) -> Message | None:

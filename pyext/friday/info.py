@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _LISTED = re.compile(r"([\w-]+)( [\w-]+)*(?:, [\w -]+)* -- ")  # a line of gdb's list of commands
 _SENTENCE = re.compile(r"[.;:(]( |\Z)")
 _GLANCE = 120  # bytes of a text that `info output` shows
+_GLANCE_OF_MESSAGE = 32  # bytes of its contents that `info messages` shows
+_ALL = 2**63 - 1
 _MESSAGES = 20  # how many `info messages` shows without a count
 
 
@@ -136,23 +138,37 @@ def handler_lines(point: "StopPoint") -> list[str]:
 
 
 def _messages(session: "Session", command: Command, out: Output) -> None:
-    words = command.rest.split()[1:]
+    rest, wanted = _pattern(command.rest.partition(" ")[2])
+    words = rest.split()
     count = int(words.pop()) if words and words[-1].isdigit() and (len(words) == 2 or command.nodes is not None) else _MESSAGES
     if len(words) > 1 or words and command.nodes is not None:
-        raise UsageError("usage: info messages [NODES] [COUNT]")
+        raise UsageError("usage: info messages [NODES] [COUNT] [/REGEX/]")
     chosen = command.nodes or (words[0] if words else None)
-    wanted = (None,) if chosen is None else [int(node) for node in session.nodes.parse(chosen, every=True)]
-    found = {message.number: message for node in wanted for message in session.backend.messages(node, count)}
-    if not found:
-        out("no message has been sent or received up to here")
-        return
-    rows = [("number", "from", "event", "sent", "to", "event", "received", "bytes", "channel")]
-    latest = sorted(found.values(), key=_latest)[-count:]
-    for m in latest:
+    nodes = (None,) if chosen is None else [int(node) for node in session.nodes.parse(chosen, every=True)]
+    found = {message.number: message for node in nodes for message in session.backend.messages(node, count if wanted is None else _ALL)}
+    rows, unsearched = [], 0
+    for m in sorted(found.values(), key=_latest, reverse=True):
+        contents, missing = session.backend.message_contents(m.number)
+        unsearched += contents is None
+        if wanted is not None and (contents is None or not wanted.search(contents)):
+            continue
+        text = f"[{missing}]" if contents is None else _written(contents, _GLANCE_OF_MESSAGE) + (" ..." if missing else "")
         rows.append((str(m.number), *_end(session, m.source, m.source_event, m.sent, m.is_sent),
-                     *_end(session, m.target, m.target_event, m.received, m.is_received), str(m.bytes), m.channel))
-    for line in table(rows):
-        out(line)
+                     *_end(session, m.target, m.target_event, m.received, m.is_received), str(m.bytes), m.channel, text))
+        if len(rows) == count:
+            break
+    if not rows:
+        out("no message has been sent or received up to here" + ("" if wanted is None else f" in which /{wanted.pattern.decode()}/ is found"))
+    else:
+        for line in table([("number", "from", "event", "sent", "to", "event", "received", "bytes", "channel", "contents"), *reversed(rows)]):
+            out(line)
+    if wanted is not None and unsearched:
+        out(not_searched(unsearched))
+
+
+def not_searched(messages: int) -> str:
+    """Says how many messages a search has passed over, because the recording does not have their contents."""
+    return (f"{counted(messages, 'message')} could not be searched: the recording has the contents of what replayed nodes receive, and no bytes of what they send")
 
 
 def _latest(message: "Message") -> Any:
@@ -218,10 +234,10 @@ def regular(pattern: str) -> "re.Pattern[bytes]":
         raise UsageError(f"/{pattern}/ is not a regular expression of Python: {error}") from None
 
 
-def _written(written: bytes) -> str:
+def _written(written: bytes, most: int = _GLANCE) -> str:
     """What a call has written, on one line: its first bytes, without the newline at its end."""
     text = written.removesuffix(b"\n")
-    return text[:_GLANCE].decode(errors="backslashreplace").replace("\n", "\\n") + ("..." if len(text) > _GLANCE else "")
+    return text[:most].decode(errors="backslashreplace").replace("\n", "\\n") + ("..." if len(text) > most else "")
 
 
 def _steps(session: "Session", command: Command, out: Output) -> None:

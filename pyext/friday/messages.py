@@ -1,8 +1,9 @@
 """Messages between nodes: each transfer through a socket or pipe, with the places where it was sent and received."""
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from .answers import counted
 
@@ -20,7 +21,12 @@ class Message:
     number: from 1, in the order of receipt; source, target: the sending and the receiving node, None for an end that is not among the
     replayed nodes or is the same node (in a Recording these are RecordedNodes, and None stands for an end that was not recorded);
     source_event, target_event: the indexes of the calls that send and receive it on these nodes; sent, received: the logical times of these calls; bytes: its
-    length; channel: "stream", "datagram" or "pipe". `session.goto(m.target_event, node=m.target)` goes to the place before its receipt."""
+    length; channel: "stream", "datagram" or "pipe". `session.goto(m.target_event, node=m.target)` goes to the place before its receipt.
+
+        for m in session.messages(dst="n3"):
+            if b"PREPARE" in (m.data or b""):
+                print(m)
+    """
     number: int
     source: "Node | RecordedNode | None"
     source_event: int | None
@@ -30,6 +36,7 @@ class Message:
     received: Any
     bytes: int
     channel: str
+    _contents: "Callable[[int], tuple[builtins.bytes | None, str | None]]" = field(repr=False, compare=False)
     _session: "Session | None" = field(repr=False, compare=False, default=None)
 
     @property
@@ -41,6 +48,18 @@ class Message:
     def is_received(self) -> bool:
         """Whether it has been received; always False if no replayed node receives it. In a Recording: whether a recorded node receives it."""
         return self._done(self.target, self.target_event)
+
+    @property
+    def data(self) -> builtins.bytes | None:
+        """The contents, as the receiver got them; fewer than `bytes` if the recording has only the beginning, None if it has none of them:
+        `missing` says why. They are read from the recording each time, also those of a message that has not been received yet."""
+        return self._contents(self.number)[0]
+
+    @property
+    def missing(self) -> str | None:
+        """Why `data` is not the whole message, for example "no replayed node receives it, and of what a program sends only a hash is kept";
+        None if it is."""
+        return self._contents(self.number)[1]
 
     def _done(self, node: "Node | RecordedNode | None", event: int | None) -> bool:
         return node is not None and event is not None and (self._session is None or self._session.backend.event(int(node)) >= event)
@@ -68,4 +87,4 @@ def with_nodes(session: "Session", raw: "RawMessage") -> Message:
         return None if id_ is None else session.nodes[id_]
 
     return Message(raw.number, node(raw.source), raw.source_event, raw.sent, node(raw.target), raw.target_event, raw.received,
-                   raw.bytes, raw.channel, session)
+                   raw.bytes, raw.channel, session.backend.message_contents, session)

@@ -335,7 +335,7 @@ class Recording:
             return None if id_ is None else self._by_id[id_]
 
         return Message(raw.number, node(raw.source), raw.source_event, raw.sent, node(raw.target), raw.target_event, raw.received,
-                       raw.bytes, raw.channel)
+                       raw.bytes, raw.channel, self._raw.message_contents)
 
     def edges(self) -> list[Edge]:
         """All edges: pairs of events on two nodes of which one happens before the other, by a message, a fork, a wait, a signal and

@@ -14,7 +14,7 @@ from .differences import differences
 from .errors import Error, NoSymbol, UsageError
 from .handlers import compile_condition
 from .history import PLACES, goes_to, hop, set_checkpoints
-from .info import regular
+from .info import not_searched, regular
 from .progress import ProgressLine
 from .signals import crash_lines, described
 from .spans import START
@@ -35,6 +35,7 @@ _SECONDS = re.compile(r"\d+(\.\d*)?\s*s?\Z")
 _EPOCH = 1e8  # more seconds than a recording lasts: a real time, in seconds since 1970
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
 _OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")
+_MESSAGE = re.compile(r"message\s+(?:([^\s/]+)\s+)?/(.+)/\Z")
 _READS = re.compile(r"(-\w+ +)*-(reads|access) ")
 _PLACES = 8  # the most places of a changed struct or array that are shown
 SCOPES = ("node", "group")
@@ -365,6 +366,11 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
     if output := _OUTPUT.match(command.rest):
         _goto_output(session, session.nodes[output[1]], output[2], out)
         return
+    if message := _MESSAGE.match(command.rest):
+        if command.nodes is not None and message[1]:
+            raise UsageError("name the nodes before `goto` or after `message`, not in both places")
+        _goto_message(session, command.nodes or message[1], message[2], out)
+        return
     if words[:1] == ["message"] and len(words) == 2 and words[1].isdigit():
         node, event = _message_place(session, int(words[1]), out)
     elif words[:1] == ["event"] and 2 <= len(words) <= 3 and words[1].isdigit():
@@ -421,6 +427,29 @@ def _goto_output(session: "Session", node: "Node", pattern: str, out: Output) ->
                 tell(session, stop, out)
                 return
     raise UsageError(f"/{pattern}/ matches none of the {counted(len(ahead), 'write')} of {named(node)} after this place: to search from the start, `restart` first")
+
+
+def _goto_message(session: "Session", receivers: str | None, pattern: str, out: Output) -> None:
+    """Goes to the receipt of the next message, of one of the receivers, in whose contents the pattern is found."""
+    wanted, backend, last = regular(pattern), session.backend, session.last_stop
+    targets = None if receivers is None else [int(node) for node in session.nodes.parse(receivers, every=True)]
+    # Where `goto` has put the group, the next event of the node is the receipt of the message that was found before.
+    found_before = None if last is None or last.kind != "reached" else (last.node, backend.event(last.node) + 1)
+    ahead = [message for message in backend.find_messages(None, targets)
+             if message.target is not None and not message.is_received and (message.target, message.target_event) != found_before]
+    unsearched = 0
+    for message in ahead:
+        contents, _ = backend.message_contents(message.number)
+        unsearched += contents is None
+        if contents is None or not wanted.search(contents):
+            continue
+        out(f"message {message.number}: {counted(message.bytes, 'byte')} from {'outside' if message.source is None else session.nodes.all[message.source].name}")
+        with watched(session, out):
+            stop = session.goto(message.target_event, node=session.nodes.all[message.target])
+        tell(session, stop, out)
+        return
+    raise UsageError(f"/{pattern}/ matches none of the {counted(len(ahead), 'message')} that {'the group' if receivers is None else receivers} receives after this place"
+                     + (f"; {not_searched(unsearched)}" if unsearched else "") + ": to search from the start, `restart` first; a text that two receives have split is not found")
 
 
 def written(session: "Session", node: "Node") -> bytes:

@@ -91,9 +91,9 @@ OWNED: dict[str, Owned] = {
     "redo": Owned(4, "redo", "Makes the move again that `undo` has taken back.", "redo"),
     "bookmark": Owned(3, "bookmark [NAME [MARK]]", "Keeps the place where the group stands, or a mark, under a name for `goto NAME`. `info mark` shows the mark of this place, which "
                       "means the same in every session with this recording, and `info bookmarks` lists those that were kept.", "bookmark wrong_value"),
-    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | HH:MM:SS [NODE] | output NODE /REGEX/ | hop N | MARK | BOOKMARK | end", "Goes to a place in the recording: before the "
+    "goto": Owned(2, "[NODE] goto SECONDS | event N [NODE] | message N | message [NODES] /REGEX/ | HH:MM:SS [NODE] | output NODE /REGEX/ | hop N | MARK | BOOKMARK | end", "Goes to a place in the recording: before the "
                   "first event at or after a logical time or a time on the node's wall clock; before event N of a node; "
-                  "before the receipt of message N (see `info messages`); before the next write of a node to its standard output or error in which a "
+                  "before the receipt of message N (see `info messages`), or of the next message in whose contents a regular expression is found; before the next write of a node to its standard output or error in which a "
                   "regular expression is found; to hop N of the last `origin`; to a mark (see `info mark`) or a bookmark; or to the end. An earlier place is reached "
                   "from the nearest checkpoint. Stop points on the way neither stop the group nor run their handlers.",
                   "goto 5.212", nodes=True),
@@ -112,7 +112,7 @@ OWNED: dict[str, Owned] = {
                  "Python expression has the value key. The expression may also be a dictionary from nodes to identifiers.",
                  "map chord @(srv.node.id)"),
     "info": Owned(1, "[NODES] info nodes|breakpoints|watchpoints|time|messages|output|endpoints|signals|costs|steps|checkpoints|mark|bookmarks|...", "Shows what Friday knows about the group. "
-                  "messages: the last messages that were sent or received, with their numbers for `goto message`; output: what was last written to standard output and error, with /REGEX/ only where it is found; endpoints: how to connect a gdb of your own to each node; costs: which expressions were evaluated by a plan and which by gdb, and how long it took; steps: what the events of the group file did to nodes, and when. Other topics (threads, locals, "
+                  "messages: the last messages that were sent or received, with their contents, and their numbers for `goto message`, with /REGEX/ only those in which it is found; output: what was last written to standard output and error, with /REGEX/ only where it is found; endpoints: how to connect a gdb of your own to each node; costs: which expressions were evaluated by a plan and which by gdb, and how long it took; steps: what the events of the group file did to nodes, and when. Other topics (threads, locals, "
                   "registers, ...) go to gdb.", "info messages redis-1 5", nodes=True),
     "py": Owned(2, "[NODES] py STATEMENT", "Executes Python in the session's namespace, whose names persist; @NODE(EXPR) reads "
                 "from a node. The value of an expression is shown. With a node list, it is executed once for each node.",

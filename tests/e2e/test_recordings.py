@@ -76,6 +76,46 @@ def test_messages_times_and_edges_are_those_of_a_session(data, ring, opened):
     assert between and set(between) == edges
 
 
+def test_contents_are_what_the_receivers_got_and_what_the_senders_had(data, ring, opened):
+    received = {}
+    for message in data.messages():
+        if message.target is not None and message.missing is None:
+            received.setdefault((message.target, message.target_event), []).append(message.data)
+    assert received
+    for (node, event), parts in received.items():
+        assert b"".join(parts) == b"".join(moved.payload for moved in data.event(node, event).transfers), (node, event)
+    session = opened(ring)
+    sent = [message for message in session.messages() if message.source is not None and message.is_sent is False]
+    assert all(message.data is not None for message in sent if message.target is not None)
+    for message in random.Random(5).sample([message for message in sent if message.target is not None], 6):
+        session.goto(message.source_event, node=message.source)
+        assert data.event(message.source, message.source_event).call == "sendto"
+        address, size = data.event(message.source, message.source_event).arguments[1:3]
+        assert (size, message.data) == (message.bytes, session.backend.read_memory(message.source, address, size))
+
+
+def test_who_is_not_replayed_has_received_nothing_that_is_kept(ring):
+    part = friday.Recording(ring.path, nodes="n1")
+    lost = [message for message in part.messages() if message.target is None]
+    assert lost and all(message.data is None and "no replayed node receives it" in message.missing for message in lost)
+    assert all(len(message.data) == message.bytes for message in part.messages() if message.target is not None)
+
+
+@pytest.mark.parametrize("how", ["lines", "pipe", "socket"])
+def test_contents_of_messages_in_streams_that_many_share(how, recorder, targets, tmp_path):
+    """Parts of streams: the bytes of each receive are those of its messages one after the other."""
+    recording = recorder.record([targets / "crowded", how], name="it", cwd=tmp_path)
+    data = friday.Recording(recording.path)
+    received = {}
+    for message in data.messages():
+        if message.target is not None:
+            assert message.missing is None and len(message.data) == message.bytes, message
+            received.setdefault((message.target, message.target_event), []).append(message.data)
+    assert len(received) > 100
+    for (node, event), parts in received.items():
+        assert b"".join(parts) == b"".join(moved.payload for moved in data.event(node, event).transfers if moved.direction == "in"), (node, event)
+
+
 def test_the_order_keeps_what_happened_before(data):
     place = {(int(node), index): at for at, (node, index) in enumerate(data.order())}
     assert len(place) == data.event_count

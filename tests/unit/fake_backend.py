@@ -127,6 +127,7 @@ class FakeBackend:
         self.notices = []
         self.stripped = []  # ids of nodes without debug information
         self.sent = []  # Message
+        self.contents = {}  # by number of a message
         self.bytes_read = 0
 
     # -- setting up --------------------------------------------------------------------------------------------------
@@ -325,6 +326,11 @@ class FakeBackend:
         """Those of `sent` that were received by now; tests put them there."""
         done = [m for m in self.sent if m.received <= self.done and (node is None or node in (m.source, m.target))]
         return done[-limit:]
+
+    def message_contents(self, number):
+        """Those that tests put into `contents`."""
+        found = self.contents.get(number)
+        return found, "only its hash was kept" if found is None else None
 
     def find_messages(self, sources, targets):
         return [m for m in self.sent if (sources is None or m.source in sources) and (targets is None or m.target in targets)]

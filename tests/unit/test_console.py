@@ -667,14 +667,22 @@ def test_info_nodes_time_and_messages(capsys):
     assert "  a  " not in out()
     console.feed("info time")
     assert re.search(r"^node 0  a  1970-01-01 .*16:40\.000000  event none$", text := out(), re.M), text
-    first, second = "1 a 4 1.000 s b 6 2.000 s 10 datagram".split(), "2 outside a 5 3.000 s 5 stream".split()
-    third = "3 b 7 4.000 s a 8 not yet 10 datagram".split()
+    backend.contents = {1: b"PUT x", 2: b"GET \xff\n"}
+    first, second = "1 a 4 1.000 s b 6 2.000 s 10 datagram PUT x".split(), r"2 outside a 5 3.000 s 5 stream GET \xff".split()
+    third = "3 b 7 4.000 s a 8 not yet 10 datagram [only its hash was kept]".split()
     shown = lambda: [line.split() for line in out().splitlines()][1:]  # noqa: E731
     for command, expected in (("info messages", [first, second, third]), ("info messages 1", [first, third]), ("1 info mess", [first, third]),
-                              ("info messages a 2", [second, third]), ("0,1 info messages 2", [second, third])):
+                              ("info messages a 2", [second, third]), ("0,1 info messages 2", [second, third]), ("info messages /GET|nothing/", [second, "1 message could not be searched:"]),
+                              ("info messages b 1 /PUT/", [first, "1 message could"])):
         console.feed(command)
-        assert shown() == expected, command
-    for wrong, message in (("info mess x", "no node is called `x`"), ("info messages 1 2 3", "info messages [NODES] [COUNT]")):
+        for line, wanted in zip(shown(), expected, strict=True):
+            assert line == wanted or isinstance(wanted, str) and " ".join(line).startswith(wanted), command
+    console.feed("info messages /DELETE/")
+    assert "no message has been sent or received up to here in which /DELETE/ is found" in out()
+    for wrong, message in (("info mess x", "no node is called `x`"), ("info messages 1 2 3", "info messages [NODES] [COUNT] [/REGEX/]"),
+                           ("info messages /[/", "is not a regular expression"), ("1 goto message 1 /x/", "not in both places"),
+                           ("goto message /PUT/", "matches none of the 2 messages that the group receives after this place"),
+                           ("goto message a /x/", "2 messages that a receives")):
         console.feed(wrong)
         assert message in capsys.readouterr().err
     console.feed("info output")
