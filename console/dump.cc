@@ -103,6 +103,17 @@ std::string transfer_flags(const format::TransferPart& transfer) {
   return text;
 }
 
+// A descriptor that the call has opened, bound or connected, with the addresses that the kernel has told of it.
+std::string descriptor_text(const format::DescriptorsPart& opened, const ChannelTable& channels) {
+  std::string text = fmt::format("  descriptor {} is channel {}", opened.fd, opened.channel);
+  const ChannelDescription* channel = channels.find(opened.channel);
+  if (!channel) return text;
+  text += fmt::format(", {}", channel_kind_name(channel->kind));
+  if (channel->local.known()) text += fmt::format(" at {}", friday::text(channel->local));
+  if (channel->remote.known()) text += fmt::format(" to {}", friday::text(channel->remote));
+  return text;
+}
+
 std::string parts_text(const EventView& event, const ChannelTable& channels) {
   std::string text = clock_text(event);
   for (PartView part : event.parts()) {
@@ -134,12 +145,16 @@ std::string parts_text(const EventView& event, const ChannelTable& channels) {
       int32_t words[5];  // the first fields of siginfo_t: si_signo, si_errno, si_code, padding, si_pid
       memcpy(words, part.bytes().data(), sizeof words);
       text += fmt::format("  code {}, from process {}", words[2], words[4]);
+    } else if (const std::string address = address_text(event, part); !address.empty()) {
+      text += fmt::format("  [{:#x}]={} {}", part.address(), part.bytes().size(), address);
     } else if (part.kind() == format::kMemory && !part.bytes().empty()) {
       text += fmt::format("  [{:#x}]={} \"{}\"", part.address(), part.bytes().size(), preview(part.bytes()));
     } else if (part.kind() == format::kOutput) {
       text += fmt::format("  \"{}\"", preview(part.bytes()));
     } else if (part.kind() == format::kPath) {
       text += fmt::format("  \"{}\"", part.text());
+    } else if (!part.descriptors().empty()) {
+      for (const auto& opened : part.descriptors()) text += descriptor_text(opened, channels);
     } else if (const auto* child = part.child()) {
       text += child->thread ? fmt::format("  thread {} (tid {})", child->thread, child->pid)
                             : fmt::format("  process {}", child->pid);

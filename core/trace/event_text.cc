@@ -1,10 +1,15 @@
 #include "core/trace/event_text.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
 #include "core/base/printable.h"
+#include "core/trace/address.h"
+#include "core/trace/arguments.h"
 #include "core/trace/calls.h"
 
 namespace friday {
@@ -23,12 +28,7 @@ std::string preview(std::span<const std::byte> bytes, size_t most) {
 
 std::string call_with_arguments(unsigned call, std::span<const uint64_t> arguments) {
   std::string text = call_text(call) + "(";
-  for (size_t i = 0; i < arguments.size(); i++) {
-    const auto value = static_cast<int64_t>(arguments[i]);
-    text +=
-        fmt::format("{}{}", i ? ", " : "",
-                    value >= -4096 && value < 65536 ? fmt::format("{}", value) : fmt::format("{:#x}", arguments[i]));
-  }
+  for (unsigned i = 0; i < arguments.size(); i++) text += (i ? ", " : "") + argument_text(call, i, arguments);
   return text + ")";
 }
 
@@ -82,9 +82,24 @@ std::string clock_text(const EventView& event) {
                      event->call == 96 /* gettimeofday */ ? 6 : 9);
 }
 
+std::string address_text(const EventView& event, PartView part) {
+  if (part.kind() != format::kMemory || !event.has_call() || part.bytes().size() < sizeof(sa_family_t)) return {};
+  const std::string_view call = call_name(event->call);
+  const bool second = call == "accept" || call == "accept4" || call == "getsockname" || call == "getpeername";
+  const size_t argument = second ? 1 : 4;
+  if ((!second && call != "recvfrom") || argument >= event.arguments().size()) return {};
+  if (part.address() != event.arguments()[argument]) return {};
+  format::SocketAddress address{};
+  address.length = static_cast<uint32_t>(std::min(part.bytes().size(), sizeof address.bytes));
+  memcpy(address.bytes, part.bytes().data(), address.length);
+  return text(parse_address(address));
+}
+
 std::string event_text(const EventView& event) {
   constexpr size_t kGlance = 32;
   std::string text = what_text(event) + result_text(event) + clock_text(event);
+  for (PartView part : event.parts())
+    if (const std::string address = address_text(event, part); !address.empty()) return text + "  " + address;
   for (PartView part : event.parts()) {
     if (part.kind() == format::kPath) return text + fmt::format("  \"{}\"", printable(part.text()));
     if ((part.kind() == format::kMemory || part.kind() == format::kOutput) && !part.bytes().empty())

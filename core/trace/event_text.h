@@ -29,6 +29,10 @@ std::string result_text(const EventView& event);
 // For example "  1763728612.000123456" for an event that read a clock; empty for others.
 std::string clock_text(const EventView& event);
 
+// The socket address that the call has written to this part, for example "127.0.0.1:80"; empty if it has written none
+// there.
+std::string address_text(const EventView& event, PartView part);
+
 // What happened, its result, and a path or the first bytes that the call wrote to memory, if the event has any:
 // 'openat(0xffffff9c, 0x7ffd1000, 0, 0) = 3  "/etc/hosts"'.
 std::string event_text(const EventView& event);
