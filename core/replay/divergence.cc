@@ -190,24 +190,6 @@ Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId 
   return d;
 }
 
-std::vector<std::string> possible_causes(const Recording& recording, const Schedule& schedule, NodeId node) {
-  std::vector<std::string> causes;
-  if (const NodeInfo* info = recording.find(node); info && !info->notice.empty()) causes.push_back(info->notice);
-  const bool shares = std::ranges::any_of(schedule.edges(), [&](const Edge& edge) {
-    return edge.kind == EdgeKind::turn && (edge.from == node || edge.to == node);
-  });
-  std::string outlived;
-  for (const NodeInfo& other : recording.nodes())
-    if (shares && other.id != node && is_cut_off(other.end))
-      outlived += fmt::format("{}{} ({})", outlived.empty() ? "" : ", ", other.id, printable(other.name));
-  if (!outlived.empty())
-    causes.push_back(
-        fmt::format("node {} shares memory with processes that ran on after their recording had ended, and what they "
-                    "stored there since was not recorded: node {}",
-                    node, outlived));
-  return causes;
-}
-
 std::string describe(const Divergence& d) {
   std::string out = fmt::format("divergence: node {} ({}), thread {}, event {} ({}): the {} differs\n", d.node,
                                 printable(d.node_name), d.thread.value, d.event.value, d.call, d.kind);
@@ -219,6 +201,7 @@ std::string describe(const Divergence& d) {
   for (const NeighbourEvent& event : d.around)
     out += fmt::format("{} {:>8}  {}\n", event.differs ? "->" : "  ", event.index, event.line);
   for (const std::string& cause : d.causes) out += fmt::format("This may be why: {}\n", cause);
+  if (d.causes.empty()) out += "None of the limits in `friday help determinism` was seen to be the cause.\n";
   return out;
 }
 

@@ -15,7 +15,6 @@
 
 namespace friday {
 
-class Recording;
 class Schedule;
 
 // A recorded event close to the one that differs.
@@ -38,7 +37,7 @@ struct Divergence {
   std::vector<CodePlace> chain;  // the call site, then its callers
   std::string expected, actual;  // one line each
   std::vector<NeighbourEvent> around;
-  std::vector<std::string> causes;  // what the recording does not contain and that may be the cause; one sentence each
+  std::vector<std::string> causes;  // documented limits that may be the cause (causes.h); one sentence each
 };
 
 // Explains the report of a thread that stopped in the shim.
@@ -51,10 +50,6 @@ Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId 
 // died of that signal, if that is known and is another place.
 Divergence explain_death(ReplayNode& node, const Schedule& schedule, ThreadId thread, int signal,
                          std::optional<Addr> recorded);
-
-// Known writers of the node's memory that are not in the recording: processes outside it, and programs that outlived
-// their recording.
-std::vector<std::string> possible_causes(const Recording& recording, const Schedule& schedule, NodeId node);
 
 // Formats the divergence as several lines, ending in a newline.
 std::string describe(const Divergence& divergence);

@@ -104,6 +104,8 @@ Result<void> ReplayNode::check_goes_on(std::string_view then) const {
 void ReplayNode::end(NodeOutcome outcome) {
   at_.state = NodeState::ended;
   at_.outcome = std::move(outcome);
+  // The process stays. A thread of it that stopped by itself later would be taken for a child that nobody knows.
+  if (process_ && !process_->is_gone()) (void)stop_threads();
 }
 
 bool ReplayNode::refresh_control() { return process_ && process_->read(control_address_, &control_, sizeof control_); }

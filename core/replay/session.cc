@@ -1,4 +1,5 @@
 #include "core/replay/session.h"
+#include "core/replay/causes.h"
 
 #include <sched.h>
 #include <sys/mman.h>
@@ -554,8 +555,6 @@ Stop ReplaySession::fail_node(ReplayNode& node, ThreadId thread, std::string rea
 
 std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, NodeOutcome outcome) {
   node.end(std::move(outcome));
-  // Its process stays. A thread of it that stopped by itself later would be taken for a child that nobody knows.
-  if (node.has_process()) (void)node.stop_threads();
   FRIDAY_LOG(replay, info, "node {} {} ends after {}", node.id(), node.info().name,
              counted(node.events_done(), "event"));
   if (report_node_ends) at_.ended_now.push_back(node.id());
@@ -566,10 +565,10 @@ std::optional<Stop> ReplaySession::end_node(ReplayNode& node, ThreadId thread, N
 }
 
 Stop ReplaySession::diverge(ReplayNode& node, const ReplayNode::Thread& thread, Divergence divergence) {
-  divergence.causes = possible_causes(recording_, schedule_, node.id());
+  divergence.causes = possible_causes(recording_, schedule_, node.reader(), divergence.event);
   at_.divergence = std::make_shared<const Divergence>(std::move(divergence));
-  node.end({NodeOutcome::How::diverged, 0, ""});
   Stop stop = stop_of(Stop::Kind::divergence, node, thread);
+  node.end({NodeOutcome::How::diverged, 0, ""});  // `thread` may be gone then
   stop.divergence = at_.divergence;
   return stop;
 }

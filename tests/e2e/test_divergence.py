@@ -3,10 +3,13 @@ call site and its callers with their source lines, expected and actual, and the 
 --json, `friday run` and the console. Recordings are altered on purpose, sealed again so that no reader can tell."""
 import collections
 import json
+import os
 import re
 import shutil
+import signal
 
 import pytest
+from conftest import wait_until
 
 FAULTED_AT, CHECKSUM = 168, 216  # of the trace's header (docs/trace-format.md)
 
@@ -113,7 +116,7 @@ def test_another_argument(recorder, recording, events, edit):
     edit(recording, event, "argument", 2, 5)
     d = report(recorder, recording)
     assert (d["event"], d["kind"]) == (event, "argument")
-    assert "lseek(4, 5, 0)" in d["expected"] and "argument 2 is 0x5" in d["expected"] and "lseek(4, 0, 0)" in d["actual"]
+    assert "lseek(4, 5, SEEK_SET)" in d["expected"] and "argument 2 is 0x5" in d["expected"] and "lseek(4, 0, SEEK_SET)" in d["actual"]
 
 
 @pytest.mark.parametrize("argument, told", [(1, "the number of such places that it has passed is {}"), (2, "the registers there hash to {:016x}")], ids=["place", "registers"])
@@ -352,3 +355,31 @@ def test_state_hash_of_a_shell(recorder):
     recording = recorder.record(["/bin/bash", "-c", "for i in 1 2 3; do x=$(head -c 10 /etc/hostname | cat); (cd /; [ -x /bin/ls ]); done"],
                                 options=["--state-hash=1"])
     recorder.verify(recording)
+
+
+@pytest.mark.parametrize("limit, cause", [
+    ("private", r"node 0 mapped \S+unseen-\w+ privately \(event \d+\), and node 0 \(it\) wrote to the file afterwards \(event \d+\)"),
+    ("code", r"node 0 makes code at run time \(event \d+\); what `rdtsc`"),
+    ("killed", r"node 0 shares memory with processes that were killed, .* was not recorded: node 1 \(it/child-1\)$"),
+])
+def test_a_documented_limit_that_was_met_is_named(limit, cause, recorder, targets, tmp_path):
+    if limit == "killed":
+        running = recorder.start_record([targets / "unseen", limit], name="it", cwd=tmp_path)
+        told = tmp_path / "child"
+        wait_until(lambda: told.exists() and told.read_text().endswith("\n"), "the child does not run")
+        child = int(told.read_text())
+        stat = lambda: int(open(f"/proc/{child}/stat").read().rsplit(")", 1)[1].split()[11])  # noqa: E731
+        wait_until(lambda: stat() >= 5, "the child does not compute")  # in its user mode for some clock ticks
+        os.kill(child, signal.SIGKILL)
+        recording = recorder.finish_record(running)
+    else:
+        recording = recorder.record([targets / "unseen", limit], name="it", cwd=tmp_path)
+    told = recorder.replay(recording)
+    assert told.returncode == 3 and re.search("^This may be why: " + cause, told.stdout, re.M), told.stdout
+    assert "None of the limits" not in told.stdout
+
+
+def test_without_a_limit_that_was_met_none_is_named(recorder, recording, events, edit):
+    edit(recording, number_of(events(recording), "lseek"), "argument", 2, 5)
+    told = recorder.replay(recording).stdout
+    assert "None of the limits in `friday help determinism` was seen to be the cause." in told and "This may be why" not in told
