@@ -20,7 +20,7 @@ testing=(libgtest-dev libgmock-dev libc6-dbg python3-pytest python3-pytest-xdist
 looking=(clang-format python3-pyflakes)
 tidying=(clang-tidy-19)
 # Servers and other programs that only the full test run records.
-servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15 openssh-server openssh-client musl-tools busybox-static golang-go
+servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-utils postgresql-15 openssh-server openssh-client musl-tools busybox-static golang-go rustc
   mpich libmpich-dev openmpi-bin libopenmpi-dev)
 # For building the fuzz targets, in the full test run.
 fuzzing=(clang-19 libclang-rt-19-dev)

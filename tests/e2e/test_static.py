@@ -1,9 +1,10 @@
-"""Statically linked programs that others have built: a shell of busybox, and nodes in Go that gossip by TCP, answer HTTP and collect
-garbage, under load by clients that are not recorded."""
+"""Statically linked programs that others have built: a shell of busybox, nodes in Go that gossip by TCP, answer HTTP and collect
+garbage, and a primary and its replica in Rust, under load by clients that are not recorded."""
 
 import http.client
 import os
 import re
+import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
@@ -105,3 +106,62 @@ def test_three_nodes_in_go(recorder, gossip, friday, options):
         assert re.search(r"#0 +main\.learn \(news=.*\) at .*gossip\.go:\d+\n.*#1 .* in main\.", asked.stdout), asked
         assert re.search(r'news = \{Key = 0x[0-9a-f]+ "k\d-\d", entry = \{Value = 0x[0-9a-f]+ "v\d+", Version = \d+\}\}', asked.stdout), asked
         assert "main.changes: 0 -> 1" in asked.stdout, asked
+
+
+class Asker:
+    """A client of the table in Rust."""
+
+    def __init__(self, port):
+        self.stream = socket.create_connection(("127.0.0.1", port), timeout=60).makefile("rw")
+
+    def ask(self, line):
+        self.stream.write(line + "\n")
+        self.stream.flush()
+        return self.stream.readline().strip()
+
+
+def put_and_get(port, number):
+    asker = Asker(port)
+    for i in range(200):
+        assert asker.ask(f"PUT k{number}-{i % 10} v{i}") == "OK"
+        assert asker.ask(f"GET k{number}-{i % 10}") == f"v{i}"
+
+
+QUESTIONS_IN_RUST = """0 break copied::Server::store
+continue
+0 info args
+0 print self.table.data.value.changes
+0 watch self.table.data.value.changes
+delete 1
+continue
+"""
+
+
+@pytest.mark.limit(900)
+@pytest.mark.parametrize("options", [["-O", "-C", "relocation-model=static", "-C", "strip=symbols"], ["-g", "-C", "opt-level=0"]], ids=["stripped", "unoptimised"])
+def test_a_primary_and_its_replica_in_rust(recorder, tmp_path, friday, options):
+    need("rustc")
+    program = tmp_path / "copied"
+    subprocess.run(["/usr/bin/rustc", "--edition", "2021", "-C", "target-feature=+crt-static", *options, "-o", program, ROOT / "tests" / "e2e" / "servers" / "copied.rs"],
+                   check=True, timeout=400)
+    first, second = free_ports(2)
+    running = recorder.start_record({"node": [
+        {"name": "replica", "command": [str(program), str(second)], "ready": f"port {second}"},
+        {"name": "primary", "command": [str(program), str(first), f"127.0.0.1:{second}"], "after": ["replica"]}]}, name=None)
+    wait_until(lambda: answers(first) or not running.alive(), "the primary does not listen", 60)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda number: put_and_get(first, number), range(6)))
+    replica = Asker(second)
+    assert replica.ask("WAIT 1200") == "OK" and replica.ask("GET k3-7") == "v197"
+    replica.ask("STOP")
+    Asker(first).ask("STOP")
+    recording = recorder.finish_record(running, 120)
+    assert recording.returncode == 0, recording
+    nodes = recorder.info(recording)["nodes"]
+    assert [node["program"] for node in nodes] == [str(program)] * 2
+    assert all(node["call_sites"]["patched"] > 0 and node["threads"] > 1 for node in nodes), nodes
+    check(recorder, recording, times=TIMES)
+    if "-g" in options:
+        asked = subprocess.run([friday, "replay", recording.path], input=QUESTIONS_IN_RUST, capture_output=True, text=True, timeout=120)
+        assert re.search(r'key = "k\d-0"\n.*value = "v0"', asked.stdout), asked
+        assert "$1 = 0" in asked.stdout and "self.table.data.value.changes: 0 -> 1" in asked.stdout, asked
