@@ -152,7 +152,7 @@ def _messages(session: "Session", command: Command, out: Output) -> None:
         unsearched += contents is None
         if wanted is not None and (contents is None or not wanted.search(contents)):
             continue
-        text = f"[{missing}]" if contents is None else _written(contents, _GLANCE_OF_MESSAGE) + (" ..." if missing else "")
+        text = "[not kept]" if contents is None else _written(contents, _GLANCE_OF_MESSAGE) + (" ..." if missing else "")
         rows.append((str(m.number), *_end(session, m.source, m.source_event, m.sent, m.is_sent),
                      *_end(session, m.target, m.target_event, m.received, m.is_received), str(m.bytes), m.channel, text))
         if len(rows) == count:
@@ -237,7 +237,8 @@ def regular(pattern: str) -> "re.Pattern[bytes]":
 def _written(written: bytes, most: int = _GLANCE) -> str:
     """What a call has written, on one line: its first bytes, without the newline at its end."""
     text = written.removesuffix(b"\n")
-    return text[:most].decode(errors="backslashreplace").replace("\n", "\\n") + ("..." if len(text) > most else "")
+    shown = text[:most].decode(errors="backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown) + ("..." if len(text) > most else "")
 
 
 def _steps(session: "Session", command: Command, out: Output) -> None:

@@ -331,7 +331,7 @@ goto end
     landed = re.search(r"^node (\d) \(n\d\) stands before its event (\d+), .*, (\d\.\d{6}) s$", out, re.M)
     assert landed and float(landed[3]) >= 2.5, out
     assert f"logical time {landed[3]} s" in out and re.search(rf"^\* +{landed[1]} +n\d +alive +{int(landed[2]) - 1} ", out, re.M), out
-    assert re.search(r"^\d+ +\S+ .* datagram$", out, re.M) and "hits 0\n" in out, out
+    assert re.search(r"^\d+ +\S+ .* datagram  ROHC.+$", out, re.M) and "hits 0\n" in out, out
     assert "event 39 n2\n" in out and "same True\n" in out and "before True\n" in out, out
     assert "sync is causal: at the start" in out and "sync causal\n" in out and out.count("the recording ends here") == 2, out
 
@@ -453,7 +453,20 @@ def test_goto_and_messages_of_forked_nodes_and_pipes(piped, recorder):
     warned = "friday: Without debug information: nodes "  # Debian's bash and cat; a machine with their debug packages has none to warn of
     assert done.returncode == 0 and all(line.startswith(warned) for line in done.stderr.splitlines()), done.stderr
     assert f"{cat} 2\n" in done.stdout and done.stdout.count(f"\n{cat}\n") == 2, done.stdout
-    assert len(re.findall(r"^[12] .* 8 +pipe$", done.stdout, re.M)) == 2, done.stdout
+    assert re.findall(r"^[12] .* 8 +pipe +(.*)$", done.stdout, re.M) == ["child 1", "[not kept]"], done.stdout
+
+
+def test_going_to_messages_by_what_they_contain(piped, recorder):
+    """One after the other, from where the group stands; those whose contents nobody has are counted."""
+    recording = recorder.record(["/bin/bash", "-c", "for i in 1 2 3; do /bin/echo child $i; done | cat"])
+    nodes = {node["name"]: node["id"] for node in recorder.info(recording)["nodes"]}
+    cat = next(id for name, id in nodes.items() if name.endswith("/exec-1") and name.count("child") == 1)
+    done = piped(f"goto message /child [13]/\ngoto message {cat} /child [13]/\ngoto message /child [13]/\n", recording=recording.path)
+    told = re.findall(r"^message \d+: 8 bytes from (\S+)\nnode (\d+) .* stands before its event (\d+), .*read", re.sub(r"\nnode \d+ \S+ ended at .*|\n\d+ short-lived .*", "", done.stdout), re.M)
+    assert [int(node) for _, node, _ in told] == [cat, cat] and int(told[0][2]) < int(told[1][2]), (told, done.stdout)
+    assert re.search(r"/child \[13\]/ matches none of the \d+ messages? that the group receives after this place.*`restart` first", done.stderr), done.stderr
+    stdout = recorder.run([recorder.friday, "dump", "--node", str(cat), "--call", "read", "--grep", "child [13]", recording.path]).stdout
+    assert [int(line.split()[0]) for line in stdout.splitlines()] == [int(event) for _, _, event in told], (told, stdout)
 
 
 def test_messages_are_those_that_matching_found(piped, recorder, ring):  # noqa: F811
@@ -545,7 +558,7 @@ def test_completion(terminal):
     terminal.send("info \t\t")
     assert "messages" in terminal.expect(r"watchpoints[^$]*info $")
     terminal.send("mes\tn3\t 2\r")
-    terminal.expect(r"no message has been sent or received up to here|\d+ +datagram\n" + PROMPT)
+    terminal.expect(r"no message has been sent or received up to here|\d+ +datagram  ROHC.+\n" + PROMPT)
     terminal.command("py long_name_of_mine = 5")
     assert terminal.command("py long_na\t + 1") .split("\n")[-2:] == ["6", ""]
     assert re.search(r"= 150", terminal.command("node_list_0,1 print 1\x15n0,1 print srv.peri\t"))

@@ -358,10 +358,10 @@ def test_state_hash_of_a_shell(recorder):
 
 
 @pytest.mark.parametrize("limit, cause", [
-    ("private", r"node 0 mapped \S+unseen-\w+ privately \(event \d+\), and node 0 \(it\) wrote to the file afterwards \(event \d+\)"),
+    ("private", r"node 0 mapped \S+unseen-\w+ \(deleted\) privately \(event \d+\), and node 0 \(it\) wrote to the file afterwards \(event \d+\)"),
     ("code", r"node 0 makes code at run time \(event \d+\); what `rdtsc`"),
     ("killed", r"node 0 shares memory with processes that were killed, .* was not recorded: node 1 \(it/child-1\)$"),
-])
+], ids=["private", "code", "killed"])
 def test_a_documented_limit_that_was_met_is_named(limit, cause, recorder, targets, tmp_path):
     if limit == "killed":
         running = recorder.start_record([targets / "unseen", limit], name="it", cwd=tmp_path)

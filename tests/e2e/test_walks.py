@@ -93,7 +93,8 @@ class Walk:
             session.backend.note_move(session.states.tag())
         getattr(self, f"_{how}")()
         if session.altered:  # a branch, which the walk leaves by going back
-            self._goto(session.backend.events_done())
+            if done := session.backend.events_done():
+                self._goto(done)
             if session.altered:
                 session.restart()
 
@@ -108,7 +109,7 @@ class Walk:
 
     def _goto(self, before=None):
         backend = self.session.backend
-        node, event = backend.at_position(self.chance.randrange(max(before or backend.total_events(), 1)))
+        node, event = backend.at_position(self.chance.randrange(before or backend.total_events()))
         self.done.append(f"goto {event} of {node}")
         self.session.goto(event, node=node)
 

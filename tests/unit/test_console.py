@@ -669,7 +669,7 @@ def test_info_nodes_time_and_messages(capsys):
     assert re.search(r"^node 0  a  1970-01-01 .*16:40\.000000  event none$", text := out(), re.M), text
     backend.contents = {1: b"PUT x", 2: b"GET \xff\n"}
     first, second = "1 a 4 1.000 s b 6 2.000 s 10 datagram PUT x".split(), r"2 outside a 5 3.000 s 5 stream GET \xff".split()
-    third = "3 b 7 4.000 s a 8 not yet 10 datagram [only its hash was kept]".split()
+    third = "3 b 7 4.000 s a 8 not yet 10 datagram [not kept]".split()
     shown = lambda: [line.split() for line in out().splitlines()][1:]  # noqa: E731
     for command, expected in (("info messages", [first, second, third]), ("info messages 1", [first, third]), ("1 info mess", [first, third]),
                               ("info messages a 2", [second, third]), ("0,1 info messages 2", [second, third]), ("info messages /GET|nothing/", [second, "1 message could not be searched:"]),
