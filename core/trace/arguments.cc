@@ -34,16 +34,12 @@
 #include <fmt/format.h>
 
 #include "core/trace/calls.h"
+#include "core/trace/named.h"
 
 namespace friday {
 namespace {
 
-struct Named {
-  uint64_t value;
-  std::string_view name;
-};
-#define NAMED(name) \
-  Named { static_cast<uint64_t>(name), #name }
+#define NAMED FRIDAY_NAMED
 
 // How an argument is written. `field` is the part of the value that is one of several numbers, such as the access mode
 // of open(2); the rest is a set of bits.
@@ -296,11 +292,6 @@ std::string integer_text(uint64_t value) {
   const auto number = static_cast<int32_t>(value);
   const bool is_int = upper == 0 || (upper == 0xffffffff && number < 0);
   return is_int ? fmt::format("{}", number) : plain_text(value);
-}
-
-std::string_view name_of(std::span<const Named> table, uint64_t value) {
-  const auto found = std::ranges::find(table, value, &Named::value);
-  return found == table.end() ? std::string_view() : found->name;
 }
 
 std::string words_text(const Words& words, uint64_t value) {

@@ -26,6 +26,8 @@
 
 #include <fmt/format.h>
 
+#include "core/trace/named.h"
+
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
 #define PR_SET_SYSCALL_USER_DISPATCH 59
 #endif
@@ -33,12 +35,7 @@
 namespace friday {
 namespace {
 
-struct Named {
-  uint64_t code;
-  const char* name;
-};
-#define NAMED(name) \
-  { name, #name }
+#define NAMED FRIDAY_NAMED
 
 // clang-format off
 // Requests whose numbers do not encode the size and direction of what they transfer (_IOC in ioctl.h); all others are
@@ -125,9 +122,8 @@ constexpr Named kClone[] = {NAMED(CLONE_VM), NAMED(CLONE_FS), NAMED(CLONE_FILES)
 #undef NAMED
 
 std::string name_in(std::span<const Named> table, uint64_t code, const char* kind) {
-  for (const Named& entry : table)
-    if (entry.code == code) return entry.name;
-  return fmt::format("{} {:#x}", kind, code);
+  const std::string_view name = name_of(table, code);
+  return name.empty() ? fmt::format("{} {:#x}", kind, code) : std::string(name);
 }
 
 // Ranges that are set aside for requests private to a device or a protocol (linux/sockios.h).
@@ -142,7 +138,7 @@ std::string request_name(uint64_t code) {
 std::string flags_of(uint64_t flags) {
   std::string text;
   for (const Named& flag : kClone)
-    if (flags & flag.code) text += fmt::format("{}{}", text.empty() ? "" : "|", flag.name);
+    if (flags & flag.value) text += fmt::format("{}{}", text.empty() ? "" : "|", flag.name);
   return text;
 }
 
