@@ -29,7 +29,7 @@ std::vector<Hop> origin_of(Session& session, uint32_t node, const std::string& i
   auto result = session.interruptible([&](Debugger& d) {
     return Origin(d).follow({node}, bytes, most, {bits.first, bits.second});
   });
-  if (!result && result.error().code == ErrorCode::interrupted) session.replay().clear_interrupt();
+  if (!result && result.error().code == ErrorCode::interrupted) session.clear_interrupt();
   return value_or_raise(std::move(result));
 }
 

@@ -98,6 +98,11 @@ class Session {
     return *debugger_;
   }
   ReplaySession& replay() { return debugger().session(); }
+  // A Ctrl-C that has ended one command must not interrupt the next run, nor the next question to a gdb.
+  void clear_interrupt() {
+    replay().clear_interrupt();
+    (void)debugger().gdbs().take_interrupt();
+  }
   // Runs a function that may take long, without the interpreter lock. Raises if the session is closed.
   template <typename Function>
   auto unlocked(Function&& function) {
@@ -449,12 +454,12 @@ class Session {
     const Backward::Accepts judge = accepts ? Backward::Accepts(call) : nullptr;
     auto result = interruptible([&](Debugger& d) { return d.backward().run({passed.begin(), passed.end()}, judge); });
     if (raised) std::rethrow_exception(raised);
-    if (result && *result && (*result)->kind == Stop::Kind::interrupt) replay().clear_interrupt();
+    if (result && *result && (*result)->kind == Stop::Kind::interrupt) clear_interrupt();
     return value_or_raise(std::move(result));
   }
   std::string position() {
     auto result = interruptible([&](Debugger& d) { return d.backward().position(); });
-    if (!result && result.error().code == ErrorCode::interrupted) replay().clear_interrupt();
+    if (!result && result.error().code == ErrorCode::interrupted) clear_interrupt();
     return text_of(value_or_raise(std::move(result)));
   }
   DebugStop go_to_mark(const std::string& text) {
@@ -484,7 +489,7 @@ class Session {
       }
     };
     auto done = interruptible([&](Debugger& d) { return d.backward().come_again(std::move(from), call); });
-    if (!done && done.error().code == ErrorCode::interrupted) replay().clear_interrupt();
+    if (!done && done.error().code == ErrorCode::interrupted) clear_interrupt();
     check_or_raise(std::move(done));
     return true;
   }
@@ -593,7 +598,7 @@ class Session {
 
   // A second Ctrl-C that arrived while the first one stopped the group must not interrupt the next run.
   DebugStop stopped(Result<DebugStop> result) {
-    if (result && result->kind == Stop::Kind::interrupt) replay().clear_interrupt();
+    if (result && result->kind == Stop::Kind::interrupt) clear_interrupt();
     return value_or_raise(std::move(result));
   }
   double clock_of(uint32_t node, uint64_t event) {

@@ -186,6 +186,7 @@ class Backward final : public PastRuns {
   };
   Result<std::shared_ptr<const GroupCheckpoint>> keep();
   bool is_repeating(ReplayNode& node, uint64_t before);
+  Result<void> unpatch(ReplayNode& node);
   Result<bool> step_once();
   Result<Walk> walk();
   Result<bool> go_behind(std::optional<uint64_t> event);

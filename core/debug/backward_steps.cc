@@ -45,10 +45,20 @@ bool Backward::is_repeating(ReplayNode& node, uint64_t before) {
   return place_.registers.rip != before || !has_registers_of_place();
 }
 
+// Has the program's stores executed where they stand. In the copy of a patched store a thread can stop between two
+// instructions of the copy, and a store is patched when it has become hot: the same way would have another number of
+// steps each time.
+Result<void> Backward::unpatch(ReplayNode& node) {
+  if (!stop_points_.patches_stores() || node.state() != NodeState::live) return {};
+  FRIDAY_TRY_VOID(node.stop_threads());
+  return node.watches().stores().enable(false);
+}
+
 // Lets the thread execute one instruction; of a system call, until it has returned. False if its node has ended with
 // that.
 Result<bool> Backward::step_once() {
   const NodeId id = place_.mark.node;
+  FRIDAY_TRY_VOID(unpatch(*session_.find(id)));
   FRIDAY_TRY(before, session_.find(id)->program_counter(place_.thread));
   for (;;) {
     FRIDAY_TRY(stop, session_.step(id, place_.thread));
@@ -230,6 +240,8 @@ Result<bool> Backward::trail_to_here(NodeId id, ThreadId thread) {
 
 // Call when the group stands at the end of the trail.
 void Backward::stand_on_trail() {
+  ReplayNode& node = *session_.find(trail_->node);
+  if (node.state() == NodeState::live) (void)node.watches().stores().enable(stop_points_.patches_stores());
   runner_.stand(session_.mark(trail_->node), trail_->thread, Stop::Kind::step);
   trail_->moves = session_.moves();
 }

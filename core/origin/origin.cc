@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <fstream>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -369,10 +370,20 @@ Result<bool> Origin::from_start() {
   std::string text = "there when the recording of the node began";
   if (mapping != mappings.end() && mapping->stack)
     text += ", on the stack: an argument, a variable of the environment, or written before the first event";
-  else if (mapping != mappings.end() && !mapping->path.empty())
+  else if (mapping != mappings.end() && !mapping->path.empty() && is_in_file(*mapping))
     text += fmt::format(", from {} at offset {:#x}", name_of_file(mapping->path),
                         mapping->offset + wanted_.low - mapping->low);
   return end(How::begin, Addr{}, text);
+}
+
+// Whether the mapped file has the bytes that are followed. It has other bytes where the loader or the program has
+// written before the first event, and none of variables that begin as zero.
+bool Origin::is_in_file(const Mapping& mapping) const {
+  std::ifstream file(mapping.path, std::ios::binary);
+  std::vector<std::byte> bytes(wanted_.size);
+  file.seekg(static_cast<std::streamoff>(mapping.offset + wanted_.low - mapping.low));
+  file.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  return file && are_followed(bytes);
 }
 
 // The path by which the program knew a mapped file of which the recording has a copy.

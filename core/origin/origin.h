@@ -123,6 +123,7 @@ class Origin {
   bool matters(const Bytes& part) const;
   bool are_followed(std::span<const std::byte> bytes) const;
   bool changes_bits(const WatchHit& hit) const;
+  bool is_in_file(const Mapping& mapping) const;
   std::string name_of_file(const std::string& path) const;
   Result<Hop*> add(Hop::How how, Addr pc, const std::string& text);
   Result<bool> end(Hop::How how, Addr pc, const std::string& text);

@@ -1,7 +1,9 @@
 """Running backward: from wherever the group stands, the hit that `reverse_continue` finds is the last one before that place in a run
 forward that lists all."""
+import contextlib
 import random
 import re
+import threading
 
 import pytest
 from debug_support import BUILD, friday, opened, record_once, recorded_target, ring  # noqa: F401
@@ -258,3 +260,77 @@ def test_without_checkpoints_a_search_starts_at_the_start(ring, opened, locals_)
     session.watch("total")
     values = [str(session.changes(session.run())[0].new) for _ in range(4)]
     assert [str(session.changes(session.reverse_continue())[0].new) for _ in range(3)] == values[2::-1]
+
+
+neighbours = recorded_target("neighbours")
+
+
+@pytest.mark.parametrize("patched", [True, pytest.param(False, marks=pytest.mark.full)])
+def test_a_step_back_from_a_store_that_was_patched_is_one_instruction(neighbours, opened, patched):
+    """A patched store is executed in a copy together with the instruction behind it."""
+    session = opened(neighbours)
+    session.backend.set_patch_stores(patched)
+    session.watch("records[1].note")
+    node = session.nodes[0]
+    note = lambda: tuple(node.read(f"((unsigned long*)records[1].note)[{half}]") for half in (0, 1))  # noqa: E731
+    hits = []
+    while (stop := session.run()).kind != "end":
+        hits.append((stop.pc, note()))
+    assert len(hits) >= 50 and len({pc for pc, _ in hits}) == 2, "both stores write to the note"
+    for back in range(1, 6):
+        stop = session.reverse_continue()
+        assert stop is not None and (stop.pc, note()) == hits[-back]
+        behind = node.read("(unsigned long)$pc")
+        session.step(0, "reverse-stepi")  # `pc` of a watch's stop is the store
+        assert (node.read("(unsigned long)$pc"), note()) == (stop.pc, hits[-back - 1][1]), back
+        session.step(0, "stepi")
+        assert (node.read("(unsigned long)$pc"), note()) == (behind, hits[-back][1]), back
+        last = session.origin("records[1].note", node=0, most=1)[0]
+        assert last.how != "lost", last
+
+
+def test_what_begins_as_zero_is_not_from_the_file(neighbours, opened):
+    """The file has no bytes of .bss: behind its data stand others."""
+    session = opened(neighbours)
+    session.run()
+    (hop,) = session.origin("records[0].balance", node=0)
+    assert hop.how == "begin" and hop.text == "there when the recording of the node began", hop
+
+
+def test_looking_into_the_past_leaves_the_selection(ring, opened):
+    session = opened(ring)
+    session.set_checkpoints(True)
+    session.breakpoint("process_data", nodes=[2])
+    session.run()
+    session.backend.gdb(2, "frame 1")
+    for look in (lambda: session.when("srv.seq", nodes=[1]), lambda: session.origin("srv.seq", node=1), lambda: session.origin("srv.seq", node=2)):
+        look()
+        assert session.here == 2 and session.backend.gdb(2, "frame").startswith("#1 "), look
+    session.here = 3
+    session.backend.note_move(session.states.tag())
+    session.goto_end()
+    session.here = 1
+    session.undo()
+    assert session.here == 3, "the node that was selected there"
+
+
+def test_an_interrupted_origin_interrupts_nothing_else(ring, opened):
+    session = opened(ring)
+    session.set_checkpoints(True)
+    session.goto(session.backend.event_count(1) - 20, node=1)
+    chance, interrupted = random.Random(3), 0
+    for _ in range(12):
+        timer = threading.Timer(chance.uniform(0.02, 0.4), session.backend.interrupt)
+        timer.start()
+        try:
+            session.origin("srv.successor", node=1)
+        except KeyboardInterrupt:
+            interrupted += 1
+            timer.join()
+            assert session.backend.gdb(1, "print 1 + 1").endswith("= 2\n")
+        finally:
+            timer.cancel()
+            timer.join()
+            with contextlib.suppress(KeyboardInterrupt):  # one that came behind the answer
+                session.backend.gdb(1, "print 1")
+    assert interrupted > 3
