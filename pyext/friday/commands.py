@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 
 from .answers import Output, counted, named, ranges
-from .errors import Error, NodeNotStarted, NoNode, UsageError
+from .errors import Error, NodeEnded, NodeNotStarted, NoNode, UsageError
 from .points import StopPoint
 from .signals import handle
 from .table import GDB_COMMANDS, MOVES, OWNED, REFUSED, refusal, resolve
@@ -345,11 +345,11 @@ def _point(session: "Session", command: Command, filename: str | None, show: Cal
     else:
         point = session.breakpoint(_in_this_file(session, text), nodes=command.nodes, condition=condition,
                                    temporary=command.verb == "tbreak")
-        try:
-            check_condition(session, point, condition)
-        except Error:
-            point.delete()
-            raise
+    try:
+        check_condition(session, point, condition)
+    except Error:
+        point.delete()
+        raise
     if command.has_block:
         try:
             session.set_block(point, command.block, filename=filename, first_line=command.block_line)
@@ -379,8 +379,12 @@ def landed(point: StopPoint) -> str:
 
 
 def check_condition(session: "Session", point: StopPoint, condition: str | None) -> None:
-    """Raises gdb's error for the condition of a breakpoint if no node's gdb can evaluate it at the breakpoint's place."""
-    if not condition or point.kind != "breakpoint" or "_friday_workspace" in condition:
+    """Raises gdb's error for the condition of a breakpoint if no node's gdb can evaluate it at the breakpoint's place; for other conditions
+    if it is no expression at all. Where a watched value is written other names are known than here, so of an unknown one it is only told."""
+    if not condition or "_friday_workspace" in condition:
+        return
+    if point.kind != "breakpoint":
+        _check_expression(session, point, condition)
         return
     failure: Error | None = None
     for node in point.nodes:
@@ -395,6 +399,22 @@ def check_condition(session: "Session", point: StopPoint, condition: str | None)
         return
     if failure is not None:
         raise failure
+
+
+def _check_expression(session: "Session", point: StopPoint, condition: str) -> None:
+    failure: Error | None = None
+    for node in point.nodes:
+        try:
+            session.backend.gdb(int(node), f"ptype {condition}")
+            return
+        except (NodeNotStarted, NodeEnded, NoNode):
+            continue
+        except Error as error:
+            if "syntax error" in str(error):
+                raise
+            failure = failure or error
+    if failure is not None:
+        session.notice(f"`{condition}` cannot be evaluated here ({str(failure).splitlines()[0]}); it will be where {point.label} stops, if its names are known there")
 
 
 def nodes_of(point: StopPoint) -> str:

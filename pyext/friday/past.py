@@ -173,7 +173,7 @@ class Past:
             return None
         stop, tag = undone
         self._has_gone_back()
-        self.here, self._standing = stop.node, stop
+        self.here, self._standing = self.states.selected(tag, stop.node), stop
         self.states.returned(tag)
         return stop
 

@@ -30,7 +30,10 @@ def _why(session: "Session", command: Command, filename: str | None, out: Output
     backend = session.backend
     last = backend.event(int(node))
     place, _ = frame_of(session, int(node))
-    out(", ".join(filter(None, [f"{named(node)} has {'ended' if node.state == 'ended' else f'done its event {last}'}", place])))
+    has = "has ended" if node.state == "ended" else "has done none of its events" if last < 0 else f"has done its event {last}"
+    out(", ".join(filter(None, [f"{named(node)} {has}", place])))
+    if last < 0:
+        return
     out("its last events:")
     first = max(last - _EVENTS + 1, 0)
     for index, text in backend.events(int(node), first, last - first + 1):

@@ -137,7 +137,7 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
     if thrown := _thrown(session, stop):
         lines.append(f"  throws {thrown}")
     for hit in session.changes(stop):
-        lines += change_lines(session, hit)
+        lines += [line for line in change_lines(session, hit) if line not in lines]  # two stop points may watch the same
     if stop.kind == "watch" and stop.writer is not None:
         writer, thread, place = stop.writer
         lines.append(f"  stored by {named(session.nodes.all[writer])}, thread {thread}, in {place}; the two share this memory")

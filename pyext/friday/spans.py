@@ -5,10 +5,11 @@ Both look at places other than the one where the group stands, so the user's sto
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterator
 
-from .errors import Unsupported, UsageError
+from .errors import Error, Unsupported, UsageError
 from .until import NOT_YET, Until
 
 if TYPE_CHECKING:
@@ -172,7 +173,8 @@ def when(session: "Session", expression: str, nodes: Any = None) -> list[Change]
 
 @contextlib.contextmanager
 def remembered(session: "Session") -> Iterator[None]:
-    """Brings the group back, at the end, to where it stands."""
+    """Brings the group back, at the end, to where it stands, with the selected node and its gdb's selected frame."""
+    here, frame = session.here, _frame(session)
     mark = None if session.backend.checkpoints()["kept"] else session.mark()  # to restart makes other processes then
     session.backend.note_move()
     try:
@@ -182,6 +184,19 @@ def remembered(session: "Session") -> Iterator[None]:
             session.come_back()
         else:
             go_to(session, mark)
+        session.here = here
+        if frame:
+            with contextlib.suppress(Error):
+                session.backend.gdb(here, f"frame {frame}")
+
+
+def _frame(session: "Session") -> int:
+    """The number of the frame that the user has selected in the gdb of the selected node; 0 is the innermost."""
+    try:
+        found = re.match(r"#(\d+)", session.backend.gdb(session.here, "frame"))
+    except Error:
+        return 0
+    return int(found[1]) if found else 0
 
 
 def go_to(session: "Session", mark: str) -> None:

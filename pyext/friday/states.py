@@ -235,6 +235,7 @@ class States:
         self._last: _Copy | None = None  # the last copy that was taken; it holds while no handler runs
         self._moves: dict[int, _Copy] = {}  # of the places to which `undo` goes back, by their tags
         self._tags = 0
+        self._selected: dict[int, int] = {}  # by tag: the node that was selected
         self._told: set[str] = set()
 
     def set_on(self, on: bool) -> None:
@@ -293,10 +294,16 @@ class States:
     def tag(self) -> int:
         """A tag for the place where the group stands, to come back to the state of now with returned()."""
         self._tags += 1
+        self._selected[self._tags] = self.session.here
+        self._selected.pop(self._tags - _MOST_MOVES, None)
         if self.on:
             self._moves[self._tags] = self._now()
             self._moves.pop(self._tags - _MOST_MOVES, None)
         return self._tags
+
+    def selected(self, tag: int, otherwise: int) -> int:
+        """The node that was selected at the place with this tag."""
+        return self._selected.get(tag, otherwise)
 
     def returned(self, tag: int) -> None:
         """Call when the group has come back to the place with this tag."""
