@@ -108,7 +108,7 @@ def test_a_step_over_a_call_stops_in_it(catches, opened):
     for _ in range(4):  # the line that makes the call is one of the first
         if (stop := session.step(None, "next")).kind != "step":
             break
-    assert stop.kind == "catch" and "rt_sigaction(10" in stop.caught
+    assert stop.kind == "catch" and "rt_sigaction(SIGUSR1" in stop.caught
     assert session.step(None, "finish").kind == "step"
 
 
