@@ -714,3 +714,11 @@ def test_it_can_be_suspended(terminal):
     os.kill(terminal.process.pid, signal.SIGCONT)
     terminal.expect("py 'be")
     assert "before" in terminal.command("fore'")
+
+
+def test_conditions_of_watches_are_looked_at_when_they_are_set(piped):
+    done = piped("goto 1\nwatch srv.seq if srv.seq ==\nwatch srv.seq if nosuch > 3\nwatch srv.seq if srv.seq > 3\ncondition 3 srv.seq ==\ninfo watchpoints\n")
+    assert done.stderr.count("syntax error") == 2, done.stderr
+    assert len(re.findall(r"`nosuch > 3` cannot be evaluated here \(.*nosuch.*\)", done.stdout + done.stderr)) == 1, done
+    assert re.search(r"^2 +watch .*nosuch > 3$", done.stdout, re.M) and re.search(r"^3 +watch .*srv\.seq > 3$", done.stdout, re.M), done.stdout
+    assert not re.search(r"^1 +watch ", done.stdout, re.M), done.stdout
