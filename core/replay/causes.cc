@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -124,14 +125,15 @@ void add_private_files(std::vector<std::string>& causes, const Recording& record
 // Of those with whom the node shares memory: whose last stores nobody has recorded.
 void add_sharers(std::vector<std::string>& causes, const Recording& recording, const Schedule& schedule, NodeId node,
                  uint64_t end) {
+  std::set<NodeId> sharers;
+  for (const Edge& edge : schedule.edges())
+    if (edge.kind == EdgeKind::turn && (edge.from == node || edge.to == node))
+      sharers.insert(edge.from == node ? edge.to : edge.from);
+  if (sharers.empty()) return;
   std::string outlived, killed;
   const auto ends = places_of_ends(recording, schedule);
   for (const NodeInfo& other : recording.nodes()) {
-    const bool shares = std::ranges::any_of(schedule.edges(), [&](const Edge& edge) {
-      return edge.kind == EdgeKind::turn &&
-             ((edge.from == node && edge.to == other.id) || (edge.from == other.id && edge.to == node));
-    });
-    if (!shares || other.id == node) continue;
+    if (!sharers.contains(other.id) || other.id == node) continue;
     auto add = [&](std::string& list) {
       list += fmt::format("{}{} ({})", list.empty() ? "" : ", ", other.id, printable(other.name));
     };

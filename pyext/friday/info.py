@@ -137,13 +137,19 @@ def handler_lines(point: "StopPoint") -> list[str]:
     return []
 
 
-def _messages(session: "Session", command: Command, out: Output) -> None:
+def _asked(command: Command, topic: str) -> "tuple[str | None, int, re.Pattern[bytes] | None]":
+    """The nodes, the count (0: none was given) and the regular expression of `info TOPIC [NODES] [COUNT] [/REGEX/]`."""
     rest, wanted = _pattern(command.rest.partition(" ")[2])
     words = rest.split()
-    count = int(words.pop()) if words and words[-1].isdigit() and (len(words) == 2 or command.nodes is not None) else _MESSAGES
+    count = int(words.pop()) if words and words[-1].isdigit() and (len(words) == 2 or command.nodes is not None) else 0
     if len(words) > 1 or words and command.nodes is not None:
-        raise UsageError("usage: info messages [NODES] [COUNT] [/REGEX/]")
-    chosen = command.nodes or (words[0] if words else None)
+        raise UsageError(f"usage: info {topic} [NODES] [COUNT] [/REGEX/]")
+    return command.nodes or (words[0] if words else None), count, wanted
+
+
+def _messages(session: "Session", command: Command, out: Output) -> None:
+    chosen, count, wanted = _asked(command, "messages")
+    count = count or _MESSAGES
     nodes = (None,) if chosen is None else [int(node) for node in session.nodes.parse(chosen, every=True)]
     found = {message.number: message for node in nodes for message in session.backend.messages(node, count if wanted is None else _ALL)}
     rows, unsearched = [], 0
@@ -183,12 +189,7 @@ def _end(session: "Session", node: int | None, event: int | None, time_: Any, do
 
 
 def _output(session: "Session", command: Command, out: Output) -> None:
-    rest, wanted = _pattern(command.rest.partition(" ")[2])
-    words = rest.split()
-    count = int(words.pop()) if words and words[-1].isdigit() and (len(words) == 2 or command.nodes is not None) else 0
-    if len(words) > 1 or words and command.nodes is not None:
-        raise UsageError("usage: info output [NODES] [COUNT] [/REGEX/]")
-    text = command.nodes or (words[0] if words else None)
+    text, count, wanted = _asked(command, "output")
     chosen = session.nodes.all if text is None else session.nodes.parse(text, every=True)
     most = count or (10 if len(chosen) == 1 else 2)
     rows, lacking = [("node", "event", "", "text")], False
