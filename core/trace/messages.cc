@@ -1,6 +1,7 @@
 #include "core/trace/messages.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -51,8 +52,10 @@ Result<std::vector<Message>> messages_of(const Recording& recording, const Sched
       if (is_moved(channel, t) && !holds(receivers, {node.value, t.event}))
         list.push_back({std::nullopt, MessageEnd{node, t.event}, t.length, *kind, {.received_in = t.part}});
   }
-  std::ranges::stable_sort(list, {},
-                           [&](const Message& m) { return schedule.position_of(m.last().node, {m.last().event}); });
+  // Of the messages that one call received, the order of the edges is that of their senders.
+  std::ranges::stable_sort(list, {}, [&](const Message& m) {
+    return std::tuple(schedule.position_of(m.last().node, {m.last().event}), m.place.received_in, m.place.received_at);
+  });
   return list;
 }
 

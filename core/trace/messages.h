@@ -30,7 +30,8 @@ struct Message {
   const MessageEnd& last() const { return received ? *received : *sent; }
 };
 
-// Ordered by the position of the receive; a message without a known receive is ordered by its send.
+// Ordered by the position of the receive, within one receive by the place of their bytes; a message without a known
+// receive is ordered by its send.
 Result<std::vector<Message>> messages_of(const Recording& recording, const Schedule& schedule);
 
 // The contents of a message, as its receiver got them. What a program sends is computed again at replay, so the

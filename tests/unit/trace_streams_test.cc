@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <map>
+#include <optional>
 #include <random>
 #include <set>
 
+#include "core/trace/index.h"
 #include "core/trace/logical_time.h"
+#include "core/trace/messages.h"
+#include "core/trace/reader.h"
 #include "tests/unit/trace_support.h"
 
 namespace friday {
@@ -90,7 +95,8 @@ class Pipe {
     }
     auto opened = Recording::open(recording_.path());
     ASSERT_TRUE(opened);
-    auto computed = Schedule::compute(*opened);
+    recording = *std::move(opened);
+    auto computed = Schedule::compute(*recording);
     ASSERT_TRUE(computed) << describe(computed.error());
     schedule = *std::move(computed);
     EXPECT_TRUE(schedule.broken().empty());
@@ -137,6 +143,7 @@ class Pipe {
   }
 
   std::deque<Call> calls;
+  std::optional<Recording> recording;
   Schedule schedule;
 
  private:
@@ -214,6 +221,35 @@ TEST_P(Streams, EachReceiveIsMatchedToWhatItGot) {
     const NodeTraffic traffic = pipe.traffic();
     EXPECT_EQ(traffic.unmatched_sends + traffic.unmatched_receives, 0u) << "seed " << seed;
   }
+}
+
+TEST_P(Streams, TheMessagesOfOneReceiveFollowEachOther) {
+  Pipe pipe(GetParam(), 5);
+  pipe.run(600);
+  pipe.save();
+  auto messages = messages_of(*pipe.recording, pipe.schedule);
+  ASSERT_TRUE(messages) << describe(messages.error());
+  std::map<std::pair<uint32_t, uint64_t>, std::string> texts;
+  std::map<uint32_t, std::pair<TraceReader, TraceIndex>> traces;
+  for (const NodeId node : pipe.schedule.nodes()) {
+    auto reader = TraceReader::open(*pipe.recording, node);
+    ASSERT_TRUE(reader);
+    auto index = TraceIndex::load_or_build(*pipe.recording, *reader);
+    ASSERT_TRUE(index);
+    traces.emplace(node.value, std::pair(*std::move(reader), *std::move(index)));
+  }
+  for (const Message& message : *messages) {
+    ASSERT_TRUE(message.received);
+    const auto [node, event] = *message.received;
+    const auto& [reader, index] = traces.at(node.value);
+    auto received = index.event(reader, event);
+    ASSERT_TRUE(received);
+    const MessageText text = text_of(message, *received);
+    ASSERT_EQ(text.missing, "");
+    texts[{node.value, event}] += text.bytes;
+  }
+  for (const Pipe::Call& call : pipe.calls)
+    if (!call.out) EXPECT_EQ((texts[{call.node, call.back_event}]), call.text);
 }
 
 INSTANTIATE_TEST_SUITE_P(
