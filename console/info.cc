@@ -67,6 +67,7 @@ json describe_steps(const Recording& recording, const Schedule& schedule) {
   json out = json::array();
   for (const Step& step : steps_of(recording, schedule))
     out.push_back({{"what", step.what},
+                   {"detail", step.detail},
                    {"node", step.node.value},
                    {"name", recording.find(step.node)->name},
                    {"seconds", static_cast<double>(step.time.l - schedule.origin()) / 1e9},
@@ -269,8 +270,9 @@ void print_info(const json& info) {
     if (node.contains("notice")) say("  notice    {}\n", node["notice"].get<std::string>());
   }
   for (const auto& step : info.value("steps", json::array()))
-    say("at logical time {:.6f} s friday record did: {} node {} {}\n", step["seconds"].get<double>(),
-        step["what"].get<std::string>(), step["node"].get<int>(), step["name"].get<std::string>());
+    say("at logical time {:.6f} s friday record did: {} node {} {}{}{}\n", step["seconds"].get<double>(),
+        step["what"].get<std::string>(), step["node"].get<int>(), step["name"].get<std::string>(),
+        step["detail"].get<std::string>().empty() ? "" : ", ", step["detail"].get<std::string>());
   for (const auto& refusal : info["refused"]) say("refused   {}\n", refusal["text"].get<std::string>());
   for (const auto& pair : info["messages"])
     say("messages {} -> {}: {} ({})\n", pair["from"].get<int>(), pair["to"].get<int>(),

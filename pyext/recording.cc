@@ -156,12 +156,12 @@ class PyRecording {
     return contents_of(message, value_or_raise(trace->index.event(trace->reader, message.received->event)));
   }
 
-  // What `friday record` did to nodes: (node, what, logical time, wall clock in seconds, position).
-  std::vector<std::tuple<uint32_t, std::string, PyTime, double, uint64_t>> steps() const {
-    std::vector<std::tuple<uint32_t, std::string, PyTime, double, uint64_t>> list;
+  // What `friday record` did to nodes: (node, what, detail, logical time, wall clock in seconds, position).
+  std::vector<std::tuple<uint32_t, std::string, std::string, PyTime, double, uint64_t>> steps() const {
+    std::vector<std::tuple<uint32_t, std::string, std::string, PyTime, double, uint64_t>> list;
     for (const Step& step : steps_of(recording_, order_))
-      list.emplace_back(step.node.value, printable(step.what), PyTime{step.time, order_.origin()},
-                        static_cast<double>(step.realtime_ns) / 1e9, step.position);
+      list.emplace_back(step.node.value, printable(step.what), printable(step.detail),
+                        PyTime{step.time, order_.origin()}, static_cast<double>(step.realtime_ns) / 1e9, step.position);
     return list;
   }
 

@@ -20,6 +20,7 @@ bool read_step(const std::string& line, Step& step, int64_t* at_ns) {
     if (!json.contains(key) || !json[key].is_number_integer()) return false;
   if (!json.contains("what") || !json["what"].is_string()) return false;
   step.what = json["what"];
+  if (json.contains("detail") && json["detail"].is_string()) step.detail = json["detail"];
   step.realtime_ns = json["real_ns"];
   *at_ns = json["at_ns"];
   return true;

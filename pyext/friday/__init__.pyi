@@ -364,6 +364,7 @@ class Edge:
 class Step:
     node: RecordedNode
     what: str
+    detail: str
     time: Any
     real_time: float
     position: int

@@ -243,15 +243,15 @@ def _written(written: bytes, most: int = _GLANCE) -> str:
 
 
 def _steps(session: "Session", command: Command, out: Output) -> None:
-    """What the recorder did to nodes by the events of its group file."""
+    """What the recorder did to nodes, and to the network between them, by the events of its group file."""
     chosen = {int(node) for node in (session.nodes.all if command.nodes is None else session.nodes.parse(command.nodes, every=True))}
     steps = [step for step in Recording(session.recording).steps() if int(step.node) in chosen]
     if not steps:
         out("the group file had no [[event]] that happened to these nodes")
         return
     now = float(session.logical_time)
-    for line in table([("time", "what", "node", "")] + [
-            (f"{float(step.time):.6f} s", step.what, f"{int(step.node)} ({step.node.name})", "" if float(step.time) <= now else "not yet") for step in steps]):
+    for line in table([("time", "what", "node", "", "")] + [
+            (f"{float(step.time):.6f} s", step.what, f"{int(step.node)} ({step.node.name})", step.detail, "" if float(step.time) <= now else "not yet") for step in steps]):
         out(line)
 
 

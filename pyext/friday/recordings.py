@@ -149,11 +149,13 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What `friday record` did to a node by an [[event]] of its group file. what: "kill", "stop", "continue" or "restart"; time: the logical
-    time, by the clock of the node's host; real_time: seconds since 1970 by its wall clock; position: how many events of the group, in the
-    order of a replay in `clock` order, come before."""
+    """What `friday record` did to a node by an [[event]] of its group file, or by chance ([faults]). what: "kill", "stop", "continue",
+    "restart", "partition", "heal", "delay" or "loss"; detail: for the last four between whom, and how much ("n1 | n2, n3", "n1 - n2: 50 ms"),
+    otherwise empty; time: the logical time, by the clock of the node's host; real_time: seconds since 1970 by its wall clock; position: how
+    many events of the group, in the order of a replay in `clock` order, come before."""
     node: RecordedNode
     what: str
+    detail: str
     time: Any
     real_time: float
     position: int
