@@ -26,6 +26,7 @@
 
 #include "core/base/fd.h"
 #include "core/base/files.h"
+#include "core/record/network.h"
 #include "core/replay/debug_registers.h"
 #include "core/shim/trace_format.h"
 
@@ -227,6 +228,15 @@ Answer try_locked_memory() {
   return {true, text};
 }
 
+// Makes the smallest network that a group can have, in a child, because a refusal may leave the process elsewhere.
+Answer try_network() {
+  NetworkSpec spec;
+  spec.hosts = {"a", "b"};
+  spec.first_address = 0x0a4d0001;
+  auto network = Network::make(spec);
+  return {network.has_value(), network ? "yes" : network.error().message};
+}
+
 std::string line_of(const std::string& file, std::string_view key) {
   auto text = read_file(file);
   const size_t at = text ? text->find(std::string("\n") + std::string(key)) : std::string::npos;
@@ -283,6 +293,7 @@ std::vector<MachineCheck> check_machine(const std::string& directory, const std:
   add("userfaultfd", Refusal::userfaultfd, NeededFor::nothing, try_userfaultfd());
   add("user namespaces", Refusal::user_namespaces, NeededFor::nothing,
       in_child([] { return unshare(CLONE_NEWUSER) != 0 ? errno : 0; }));
+  add("network of namespaces", Refusal::network, NeededFor::nothing, try_network());
   add("locked memory", Refusal::locked_memory, NeededFor::nothing, try_locked_memory());
   return list;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "console/complain.h"
 #include "console/paths.h"
@@ -29,6 +30,7 @@ struct RecordOptions {
   std::vector<std::string> command, predicates;
   std::string keep;
   unsigned until_failure = 0, failures = 1;
+  std::optional<uint64_t> seed;
   uint32_t state_every = 0;
   std::string output;
   bool strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false;
@@ -187,6 +189,7 @@ int run_once(const RecordOptions& options, const GroupSpec& group, const GroupRu
   if (!options.quiet) {
     print_summary(options, run->launch);
     for (const std::string& text : bad_ends_of_unrecorded(run->launch)) say(stderr, "friday: {}\n", text);
+    if (run->seed) fmt::print(stderr, "friday: the faults of the network and of chance had the seed {}\n", *run->seed);
     if (run->code)
       say(stderr, "friday: the run {}: {}\n", run->result == GroupRun::Result::failed ? "failed" : "was not judged",
           run->why);
@@ -201,10 +204,10 @@ int run_record(const RecordOptions& options) {
     return complain("record",
                     {ErrorCode::usage,
                      "no place for the recording: add -o REC, a directory, which is created if it does not exist"});
-  if (options.group.empty() && (options.until_failure || !options.predicates.empty()))
+  if (options.group.empty() && (options.until_failure || !options.predicates.empty() || options.seed))
     return complain("record", {ErrorCode::usage,
-                               "--until-failure and --predicate belong to a group: add --group GROUP.toml, which may "
-                               "describe a single program, too"});
+                               "--until-failure, --predicate and --seed belong to a group: add --group GROUP.toml, "
+                               "which may describe a single program, too"});
   auto group = options.group.empty() ? single_program(options) : described_group(options);
   if (!group) return complain("record", group.error());
   auto launch = launch_options(options);
@@ -220,6 +223,7 @@ int run_record(const RecordOptions& options) {
   GroupRunOptions run;
   run.launch = std::move(*launch);
   run.predicate_command = {executable_path(), "run"};
+  run.seed = options.seed;
   return options.until_failure ? run_until(options, *group, run) : run_once(options, *group, run);
 }
 
@@ -246,6 +250,11 @@ void add_record_command(CLI::App& app, int* status) {
       "--keep", options->keep,
       "With --until-failure: which recordings stay: failed, all, or those that failed and the last K that "
       "passed (default: 2)");
+  command
+      ->add_option("--seed", options->seed,
+                   "The seed of random faults ([faults] of the group file), instead of the one in the file")
+      ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 63) - 1))
+      ->type_name("N");
   command
       ->add_option("--predicate", options->predicates,
                    "A script for `friday run` that judges the recording of the group; may be repeated")

@@ -69,8 +69,17 @@ struct Row {
   unsigned number;
   GroupRun::Result result;
   double seconds;
-  std::string why, kept;  // `kept`: where the recording is; empty if it was removed
+  std::string why, kept;         // `kept`: where the recording is; empty if it was removed
+  std::optional<uint64_t> seed;  // of the faults, if chance had a part in them
 };
+
+// What the table says of a run that is kept: why it did not pass, the seed with which it can be run again, and where
+// it is.
+std::string remarks(const Row& row) {
+  std::string text = row.why;
+  if (row.seed) text += fmt::format("{}seed {}", text.empty() ? "" : "  ", *row.seed);
+  return text + (text.empty() ? "" : "  ") + row.kept;
+}
 
 class Series {
  public:
@@ -159,7 +168,7 @@ class Series {
 
   Result<bool> settle(unsigned number, const std::string& place, const GroupRun& run) {
     const bool passed = run.result == GroupRun::Result::passed;
-    rows_.push_back({number, run.result, run.seconds, run.why, place});
+    rows_.push_back({number, run.result, run.seconds, run.why, place, run.seed});
     if (run.result == GroupRun::Result::failed && failed_++ == 0) code_ = run.code;
     if (run.result == GroupRun::Result::undecided && code_ == 0) code_ = run.code;
     passed_ += passed;
@@ -194,8 +203,9 @@ class Series {
     if (until_.quiet) return;
     line_.clear();
     if (line_.on() && row.result == GroupRun::Result::passed) return;  // the line counts it
-    say(stderr, "friday: run {}: {} in {:.1f} s{}{}\n", row.number, name_of(row.result), row.seconds,
-        row.why.empty() ? "" : ": ", row.why);
+    say(stderr, "friday: run {}: {} in {:.1f} s{}{}{}\n", row.number, name_of(row.result), row.seconds,
+        row.why.empty() ? "" : ": ", row.why,
+        row.seed && row.result != GroupRun::Result::passed ? fmt::format("; seed {}", *row.seed) : "");
     for (const std::string& text : bad_ends_of_unrecorded(run.launch))
       if (text != row.why) say(stderr, "friday: run {}: {}\n", row.number, text);
   }
@@ -210,9 +220,10 @@ class Series {
                             {"recorded", program.recorded},
                             {"end", end_text(program.status)},
                             {"stopped", program.stopped_by != 0}});
-    const nlohmann::json line = {
+    nlohmann::json line = {
         {"run", row.number}, {"result", name_of(row.result)}, {"seconds", row.seconds}, {"why", row.why},
         {"code", run.code},  {"recording", row.kept},         {"programs", programs}};
+    if (row.seed) line["seed"] = *row.seed;
     FRIDAY_TRY(file, open_file(directory_ + "/runs.jsonl", O_WRONLY | O_CREAT | O_APPEND));
     const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     return write_all(file.get(), std::as_bytes(std::span(text)));
@@ -235,8 +246,7 @@ class Series {
         continue;
       }
       const Row& row = rows_[i++];
-      say(stderr, "{:>9}  {:>9.2f}  {:<11}  {}{}{}\n", row.number, row.seconds, name_of(row.result), row.why,
-          row.why.empty() ? "" : "  ", row.kept);
+      say(stderr, "{:>9}  {:>9.2f}  {:<11}  {}\n", row.number, row.seconds, name_of(row.result), remarks(row));
     }
     fmt::print(stderr, "\n");
     say(stderr, "friday: {}: {} failed, {} passed; all are listed in {}/runs.jsonl\n", counted(rows_.size(), "run"),

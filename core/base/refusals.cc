@@ -64,6 +64,13 @@ const RefusalText& refusal_text(Refusal refusal) {
   static constexpr RefusalText kUserNamespaces{"user namespaces",
                                                "nothing for record and replay; tests of several hosts then need root.",
                                                "sysctl kernel.unprivileged_userns_clone=1."};
+  static constexpr RefusalText kNetwork{
+      "a network of namespaces",
+      "a group file with [network] cannot be recorded, so there are no partitions, delays and losses; all else works.",
+      "For a user who is not root it needs user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
+      "user.max_user_namespaces above 0, and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0), in a container "
+      "--security-opt seccomp=unconfined or --cap-add=SYS_ADMIN; and for all a kernel with CONFIG_VETH and "
+      "CONFIG_PACKET."};
   static constexpr RefusalText kLockedMemory{"to lock memory", "nothing: Friday locks none.", ""};
   switch (refusal) {
     case Refusal::dispatch: return kDispatch;
@@ -83,6 +90,7 @@ const RefusalText& refusal_text(Refusal refusal) {
     case Refusal::perf_events: return kPerf;
     case Refusal::userfaultfd: return kUserfaultfd;
     case Refusal::user_namespaces: return kUserNamespaces;
+    case Refusal::network: return kNetwork;
     case Refusal::locked_memory: return kLockedMemory;
   }
   return kDispatch;

@@ -27,6 +27,7 @@ enum class Refusal {
   perf_events,
   userfaultfd,
   user_namespaces,
+  network,  // a network of namespaces for a group
   locked_memory,
 };
 

@@ -73,7 +73,7 @@ class Collector {
   void ended(pid_t pid, int wait_status);
 
   // Notes in the recording that `friday record` now does this to the node's process: "kill", "stop", ...
-  void note_step(uint32_t id, const std::string& what);
+  void note_step(uint32_t id, const std::string& what, const std::string& detail);
 
   // Serves requests until one was served or `timeout_ms` has passed (-1: no limit). `extra_fd` (-1: none) also wakes
   // it.

@@ -56,11 +56,11 @@ void Collector::write_description(Node& node) {
                       d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
-void Collector::note_step(uint32_t id, const std::string& what) {
+void Collector::note_step(uint32_t id, const std::string& what, const std::string& detail) {
   for (const auto& node : nodes_) {
     if (node->id != id) continue;
-    const nlohmann::json step = {
-        {"what", what}, {"at_ns", now_ns(CLOCK_MONOTONIC)}, {"real_ns", now_ns(CLOCK_REALTIME)}};
+    nlohmann::json step = {{"what", what}, {"at_ns", now_ns(CLOCK_MONOTONIC)}, {"real_ns", now_ns(CLOCK_REALTIME)}};
+    if (!detail.empty()) step["detail"] = detail;
     node->steps += step.dump() + "\n";
     // If it cannot be written, a reader misses a remark and no event.
     (void)write_beneath(node->directory.below("steps.jsonl"), node->steps);

@@ -9,54 +9,12 @@
 
 #include <toml++/toml.h>
 
-#include "core/record/placeholders.h"
+#include "core/record/group_network.h"
 #include "core/record/readiness.h"
+#include "core/record/toml_reading.h"
 
 namespace friday {
 namespace {
-
-std::string place(const std::string& path, const toml::node& node) {
-  return fmt::format("{}:{}", path, node.source().begin.line);
-}
-
-template <typename T>
-Result<void> read(const std::string& path, const toml::node& node, std::string_view key, const char* kind, T& out) {
-  if (auto value = node.value<T>()) {
-    out = *value;
-    return {};
-  }
-  return fail(ErrorCode::bad_input, "{}: {} must be {}", place(path, node), key, kind);
-}
-
-Result<void> read_seconds(const std::string& path, const toml::node& node, std::string_view key, double& out) {
-  FRIDAY_TRY_VOID(read(path, node, key, "a number of seconds", out));
-  if (out < 0) return fail(ErrorCode::bad_input, "{}: {} must not be negative", place(path, node), key);
-  if (!(out < 1e6))
-    return fail(ErrorCode::bad_input, "{}: {} must be a number of seconds below a million", place(path, node), key);
-  return {};
-}
-
-// A string whose placeholders are complete (placeholders.h).
-Result<void> read_text(const std::string& path, const toml::node& node, std::string_view key, const char* kind,
-                       std::string& out) {
-  FRIDAY_TRY_VOID(read(path, node, key, kind, out));
-  if (auto whole = check_placeholders(out); !whole)
-    return fail(ErrorCode::bad_input, "{}: {}: {}", place(path, node), key, whole.error().message);
-  return {};
-}
-
-// A list of strings that is not empty. `kind` says what it must be, with an example.
-Result<void> read_list(const std::string& path, const toml::node& node, std::string_view key, const char* kind,
-                       std::vector<std::string>& out) {
-  const auto* list = node.as_array();
-  if (!list || list->empty()) return fail(ErrorCode::bad_input, "{}: {} must be {}", place(path, node), key, kind);
-  for (const auto& item : *list) {
-    std::string text;
-    FRIDAY_TRY_VOID(read_text(path, item, key, "a list of strings", text));
-    out.push_back(text);
-  }
-  return {};
-}
 
 Result<void> read_size(const std::string& path, const toml::node& node, uint64_t& out) {
   std::string text;
@@ -87,13 +45,21 @@ Result<int> signal_number(const std::string& path, const toml::node& node) {
               place(path, node), name);
 }
 
-Result<ProgramSpec> read_node(const std::string& path, const toml::table& table) {
+Result<ProgramSpec> read_node(const std::string& path, const toml::table& table, bool has_network) {
   ProgramSpec program;
   for (const auto& [key, node] : table) {
     if (key == "name") {
       FRIDAY_TRY_VOID(read(path, node, "name", "a string", program.name));
       if (auto fits = check_node_name(program.name); !fits)
         return fail(ErrorCode::bad_input, "{}: name: {}", place(path, node), fits.error().message);
+    } else if (key == "host") {
+      FRIDAY_TRY_VOID(read(path, node, "host", "a string", program.host));
+      if (auto fits = check_node_name(program.host); !fits)
+        return fail(ErrorCode::bad_input, "{}: host: {}", place(path, node), fits.error().message);
+      if (!has_network)
+        return fail(ErrorCode::bad_input,
+                    "{}: node hosts belong to a network that the recorder makes: add a table [network] to the file",
+                    place(path, node));
     } else if (key == "command") {
       FRIDAY_TRY_VOID(read_list(path, node, "command", "a list of strings, e.g. [\"./server\", \"--port\", \"1\"]",
                                 program.command));
@@ -125,10 +91,11 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table)
       FRIDAY_TRY(number, signal_number(path, node));
       program.stop_signal = number;
     } else {
-      return fail(ErrorCode::bad_input,
-                  "{}: unknown key \"{}\" in [[node]]; known: name, command, cwd, env, start_delay, after, ready, "
-                  "ready_timeout, stdin, stdout, stderr, record, stop_signal",
-                  place(path, node), key.str());
+      return fail(
+          ErrorCode::bad_input,
+          "{}: unknown key \"{}\" in [[node]]; known: name, host, command, cwd, env, start_delay, after, ready, "
+          "ready_timeout, stdin, stdout, stderr, record, stop_signal",
+          place(path, node), key.str());
     }
   }
   if (program.name.empty()) return fail(ErrorCode::bad_input, "{}: a [[node]] has no name", place(path, table));
@@ -137,36 +104,31 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table)
   return program;
 }
 
-// The names of an event: a string, or a list of strings.
-Result<void> read_names(const std::string& path, const toml::node& node, std::string_view key,
-                        std::vector<std::string>& out) {
-  if (!node.is_string()) return read_list(path, node, key, "the name of a node, or a list of names", out);
-  out.push_back(*node.value<std::string>());
-  return {};
-}
-
-Result<EventSpec> read_event(const std::string& path, const toml::table& table) {
+Result<EventSpec> read_event(const std::string& path, const toml::table& table, const GroupSpec& group) {
   using Action = EventSpec::Action;
   EventSpec event;
-  bool timed = false;
+  bool timed = false, does = false;
   for (const auto& [key, node] : table) {
-    bool is_action = false;
-    for (Action action : {Action::kill, Action::stop, Action::resume, Action::restart}) {
-      if (key.str() != name_of(action)) continue;
-      if (!event.programs.empty())
-        return fail(ErrorCode::bad_input, "{}: an [[event]] does one thing; write a second one for {}",
-                    place(path, node), key.str());
-      is_action = true;
-      event.action = action;
-      FRIDAY_TRY_VOID(read_names(path, node, key.str(), event.programs));
+    if (key == "at") {
+      timed = true;
+      FRIDAY_TRY_VOID(read_seconds(path, node, "at", event.at));
+      continue;
     }
-    if (key == "at") timed = true;
-    if (key == "at") FRIDAY_TRY_VOID(read_seconds(path, node, "at", event.at));
-    else if (!is_action)
-      return fail(ErrorCode::bad_input, "{}: unknown key \"{}\" in [[event]]; known: at, kill, stop, continue, restart",
+    bool of_program = false;
+    for (Action action : {Action::kill, Action::stop, Action::resume, Action::restart})
+      if (key.str() == name_of(action)) of_program = true, event.action = action;
+    if (!of_program && !is_network_event(key.str()))
+      return fail(ErrorCode::bad_input,
+                  "{}: unknown key \"{}\" in [[event]]; known: at, kill, stop, continue, restart, partition, heal, "
+                  "delay, loss",
                   place(path, node), key.str());
+    if (std::exchange(does, true))
+      return fail(ErrorCode::bad_input, "{}: an [[event]] does one thing; write a second one for {}", place(path, node),
+                  key.str());
+    if (of_program) FRIDAY_TRY_VOID(read_names(path, node, key.str(), event.programs));
+    else FRIDAY_TRY_VOID(read_network_event(path, node, key.str(), group, event));
   }
-  if (!timed || event.programs.empty())
+  if (!timed || !does)
     return fail(ErrorCode::bad_input, "{}: an [[event]] says when and what, for example: at = 4.5, kill = \"n4\"",
                 place(path, table));
   return event;
@@ -249,6 +211,19 @@ Result<void> order_starts(const std::string& path, GroupSpec& group) {
   return {};
 }
 
+// The file has the tables that a group file may have, and no others.
+Result<void> check_entries(const std::string& path, const toml::table& document) {
+  for (const auto& [key, node] : document) {
+    const bool one = key == "group" || key == "network" || key == "faults", several = key == "node" || key == "event";
+    if (!(one && node.is_table()) && !(several && node.is_array_of_tables()))
+      return fail(ErrorCode::bad_input,
+                  "{}: unknown entry \"{}\"; a group file has one [group] table, [[node]] tables and [[event]] tables, "
+                  "and may have one [network] and one [faults]",
+                  place(path, node), key.str());
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<GroupSpec> read_group(const std::string& path) {
@@ -258,27 +233,24 @@ Result<GroupSpec> read_group(const std::string& path) {
   } catch (const toml::parse_error& error) {
     return fail(ErrorCode::bad_input, "{}:{}: {}", path, error.source().begin.line, error.description());
   }
+  FRIDAY_TRY_VOID(check_entries(path, document));
   GroupSpec group;
-  for (const auto& [key, node] : document) {
-    if (key == "group" && node.is_table()) {
-      FRIDAY_TRY_VOID(read_settings(path, *node.as_table(), group));
-    } else if (key == "node" && node.is_array_of_tables()) {
-      for (const auto& item : *node.as_array()) {
-        FRIDAY_TRY(program, read_node(path, *item.as_table()));
-        group.programs.push_back(std::move(program));
-      }
-    } else if (key == "event" && node.is_array_of_tables()) {
-      for (const auto& item : *node.as_array()) {
-        FRIDAY_TRY(event, read_event(path, *item.as_table()));
-        group.events.push_back(std::move(event));
-      }
-    } else {
-      return fail(ErrorCode::bad_input,
-                  "{}: unknown entry \"{}\"; a group file has one [group] table, [[node]] tables and [[event]] tables",
-                  place(path, node), key.str());
+  if (const auto* table = document["group"].as_table()) FRIDAY_TRY_VOID(read_settings(path, *table, group));
+  const auto* network = document["network"].as_table();
+  if (const auto* nodes = document["node"].as_array())
+    for (const auto& item : *nodes) {
+      FRIDAY_TRY(program, read_node(path, *item.as_table(), network != nullptr));
+      group.programs.push_back(std::move(program));
     }
-  }
   if (group.programs.empty()) return fail(ErrorCode::bad_input, "{}: no [[node]] table: nothing to run", path);
+  if (network) FRIDAY_TRY_VOID(read_network(path, *network, group));
+  if (const auto* events = document["event"].as_array())
+    for (const auto& item : *events) {
+      FRIDAY_TRY(event, read_event(path, *item.as_table(), group));
+      group.events.push_back(std::move(event));
+    }
+  if (const auto* faults = document["faults"].as_table()) FRIDAY_TRY_VOID(read_random_faults(path, *faults, group));
+  FRIDAY_TRY_VOID(check_addresses(path, document, group));
   std::ranges::stable_sort(group.events, {}, &EventSpec::at);
   FRIDAY_TRY_VOID(check_names(path, group));
   FRIDAY_TRY_VOID(order_starts(path, group));

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -12,6 +13,8 @@
 
 #include "core/base/files.h"
 #include "core/record/check.h"
+#include "core/record/faults.h"
+#include "core/record/group_network.h"
 #include "core/record/placeholders.h"
 #include "core/record/verdict.h"
 
@@ -36,6 +39,25 @@ Result<void> check_that_checks_exist(const GroupSpec& group) {
   for (const std::string& script : group.predicates)
     if (access(script.c_str(), R_OK) != 0)
       return fail_errno(errno, fmt::format("cannot read the predicate {}", script));
+  return {};
+}
+
+bool depends_on_chance(const GroupSpec& group) {
+  const auto drawn = [](const auto& does) { return does.jitter_ns > 0 || does.percent > 0; };
+  return !group.faults.kinds.empty() || drawn(group.network.links) ||
+         std::ranges::any_of(group.events,
+                             [&](const EventSpec& each) { return std::ranges::any_of(each.links, drawn); });
+}
+
+// Draws the random faults of this run, and says how packets are lost.
+Result<void> draw_by_seed(GroupSpec& group, const GroupRunOptions& options, GroupRun& run) {
+  if (!depends_on_chance(group)) return {};
+  run.seed = options.seed ? options.seed : parse_seed(group.faults.seed);
+  if (!run.seed)
+    return fail(ErrorCode::bad_input, "the seed of [faults] became \"{}\", which is no number", group.faults.seed);
+  group.network.seed = *run.seed;
+  for (EventSpec& event : draw_faults(group, *run.seed)) group.events.push_back(std::move(event));
+  std::ranges::stable_sort(group.events, {}, &EventSpec::at);
   return {};
 }
 
@@ -127,6 +149,7 @@ Result<GroupRun> run_group_once(const GroupSpec& group, const GroupRunOptions& o
   LaunchOptions launch = options.launch;
   launch.directory = placeholders.directory();
   GroupRun run;
+  FRIDAY_TRY_VOID(draw_by_seed(filled, options, run));
   const auto start = Clock::now();
   FRIDAY_TRY(launched, run_group(filled, launch));
   run.launch = std::move(launched);

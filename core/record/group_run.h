@@ -15,6 +15,8 @@ namespace friday {
 struct GroupRunOptions {
   LaunchOptions launch;
   unsigned number = 1;  // of the run: {run}
+  // Of random faults, 0 to 2^63 - 1; without it the seed of the group file.
+  std::optional<uint64_t> seed;
   // Programs without `stdout` or `stderr` write to NAME.log in the recording instead of the caller's output.
   bool keep_output = false;
   // What runs a predicate: these words, the script, the recording.
@@ -35,6 +37,7 @@ struct GroupRun {
   std::string why;  // one line; empty if the run passed
   int code = 0;     // the exit code of friday record for this run
   double seconds = 0;
+  std::optional<uint64_t> seed;  // if chance had a part in what happened to the group
   LaunchResult launch;
 };
 

@@ -21,8 +21,17 @@ const char* name_of(EventSpec::Action action) {
     case EventSpec::Action::stop: return "stop";
     case EventSpec::Action::resume: return "continue";
     case EventSpec::Action::restart: return "restart";
+    case EventSpec::Action::partition: return "partition";
+    case EventSpec::Action::heal: return "heal";
+    case EventSpec::Action::delay: return "delay";
+    case EventSpec::Action::loss: return "loss";
   }
   return "";
+}
+
+std::string NetworkSpec::address_of(const std::string& host) const {
+  const uint32_t address = first_address + static_cast<uint32_t>(std::ranges::find(hosts, host) - hosts.begin());
+  return fmt::format("{}.{}.{}.{}", address >> 24, address >> 16 & 255, address >> 8 & 255, address & 255);
 }
 
 Result<void> check_node_name(const std::string& name) {

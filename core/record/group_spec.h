@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/record/links.h"
 
 namespace friday {
 
 struct ProgramSpec {
   std::string name;
+  std::string host;  // of the group's network; empty if it has none
   std::vector<std::string> command;
   std::string cwd;  // empty: that of the caller
   std::map<std::string, std::string> environment;
@@ -26,20 +28,47 @@ struct ProgramSpec {
   int stop_signal = SIGTERM;
 };
 
-// Something that is done to programs at a time.
+// Something that is done at a time: to programs, or to the network between them.
 struct EventSpec {
-  enum class Action { kill, stop, resume, restart };
+  enum class Action { kill, stop, resume, restart, partition, heal, delay, loss };
   double at = 0;  // seconds after the start of the group
   Action action = Action::kill;
-  std::vector<std::string> programs;
+  std::vector<std::string> programs;  // to which it happens, or whose packets it concerns
+  std::vector<LinkChange> links;      // what the network is told; empty for what happens to programs
+  std::string detail;                 // for people: "n1 | n2, n3", "n1 - n2: 50 ms"; empty for what happens to programs
 };
 
-// "kill", "stop", "continue" or "restart".
+// "kill", "stop", "continue", "restart", "partition", "heal", "delay" or "loss".
 const char* name_of(EventSpec::Action action);
+
+// The hosts on which the programs run, if the group has a network of its own (network.h).
+struct NetworkSpec {
+  std::vector<std::string> hosts;  // host i has the address first_address + i; empty: the group has no such network
+  uint32_t first_address = 0;  // in host byte order; the first address of the subnet behind that of the subnet itself
+  unsigned prefix = 24;        // of the subnet, in bits: 8 to 30
+  LinkDefaults links;          // of each link, as long as no event changes it
+  uint64_t seed = 1;           // of the fates of packets
+
+  uint32_t broadcast() const { return first_address | (~0u >> prefix); }
+  // "10.77.0.2", the address of a host of this network.
+  std::string address_of(const std::string& host) const;
+};
+
+// Faults that are drawn by chance (faults.h).
+struct RandomFaultsSpec {
+  std::string seed = "{run}";            // a number, or a text with placeholders that becomes one
+  std::vector<EventSpec::Action> kinds;  // kill, stop, partition, delay, loss; empty: none are drawn
+  std::vector<std::string> programs;     // to which they happen
+  double from = 0, until = 0;            // seconds after the start of the group: of the first and the last of them
+  double every = 0, lasts = 0;           // mean seconds from the end of one to the next, and of one
+  double most_delay_ms = 0, most_percent = 0;  // of delay and loss
+};
 
 struct GroupSpec {
   std::vector<ProgramSpec> programs;
-  std::vector<EventSpec> events;        // ordered by time
+  std::vector<EventSpec> events;  // ordered by time
+  NetworkSpec network;
+  RandomFaultsSpec faults;
   double stop_after = 0;                // seconds; 0: no limit
   std::string stop_when_ends;           // name of a program; empty: stop when all programs have ended
   double linger = 0;                    // seconds from the end of that program until the group is stopped

@@ -13,12 +13,15 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "core/base/counted.h"
 #include "core/base/fd.h"
 #include "core/base/refusals.h"
 #include "core/base/scratch.h"
+#include "core/record/network.h"
 #include "core/record/readiness.h"
 #include "core/record/spawn.h"
 #include "core/record/verdict.h"
@@ -51,8 +54,9 @@ constexpr double kReadyInterval = 0.01;  // seconds between two looks whether a 
 
 class Group {
  public:
-  Group(const GroupSpec& spec, const LaunchOptions& options, Collector& collector)
-      : spec_(spec), options_(options), collector_(collector) {
+  // `network`: null if the group has none of its own.
+  Group(const GroupSpec& spec, const LaunchOptions& options, Collector& collector, Network* network)
+      : spec_(spec), options_(options), collector_(collector), network_(network) {
     for (const auto& program : spec.programs) running_.push_back({&program});
   }
 
@@ -180,11 +184,13 @@ class Group {
       FRIDAY_TRY(end, collector_.add_node(origin, &r.node));
       socket = std::move(end);
     }
-    FRIDAY_TRY(pid, spawn(*r.spec, path, options_, socket.get(), descriptors_, mask_));
+    std::optional<HostPlace> place;
+    if (network_) place = network_->place_of(r.spec->host);
+    FRIDAY_TRY(pid, spawn(*r.spec, path, options_, socket.get(), descriptors_, mask_, place ? &*place : nullptr));
     r.pid = pid;
     if (!alone()) r.process_group = getpgid(pid);
     if (r.spec->record) collector_.started(r.node, pid);
-    if (r.spec->record && r.restarted) collector_.note_step(r.node, name_of(EventSpec::Action::restart));
+    if (r.spec->record && r.restarted) collector_.note_step(r.node, name_of(EventSpec::Action::restart), "");
     if (!r.watch) r.ready = true, r.ready_at = elapsed();
     return {};
   }
@@ -193,7 +199,8 @@ class Group {
     if (r.spec->ready.empty()) return {};
     auto what = parse_ready(r.spec->ready);
     if (!what) return fail(ErrorCode::bad_input, "node {}: ready: {}", r.spec->name, what.error().message);
-    if (what->kind == Readiness::Kind::port && !r.restarted && is_port_open(getpid(), what->port))
+    const pid_t neighbour = neighbour_of(r);
+    if (what->kind == Readiness::Kind::port && !r.restarted && neighbour && is_port_open(neighbour, what->port))
       return fail(
           ErrorCode::bad_input,
           "node {}: port {} is open before the node has started, so another program has it; end that program, or "
@@ -204,6 +211,14 @@ class Group {
       if (!file.empty()) files.push_back(output_path(file, options_.collector.recording));
     r.watch.emplace(std::move(*what), files);
     return {};
+  }
+
+  // A process in the network in which the program will run; 0 if there is none.
+  pid_t neighbour_of(const Running& r) const {
+    if (!network_) return getpid();
+    for (const Running& other : running_)
+      if (other.runs() && other.spec->host == r.spec->host) return other.pid;
+    return 0;
   }
 
   // Reading the kernel's tables of sockets may take milliseconds, so looking takes a twentieth of the time at most.
@@ -229,8 +244,12 @@ class Group {
 
   Result<void> take_events() {
     for (; !stop_level_ && next_event_ < spec_.events.size() && elapsed() >= spec_.events[next_event_].at;
-         next_event_++)
-      for (const std::string& name : spec_.events[next_event_].programs) take(spec_.events[next_event_], name);
+         next_event_++) {
+      const EventSpec& event = spec_.events[next_event_];
+      if (!event.links.empty()) disturb(event);
+      else
+        for (const std::string& name : event.programs) take(event, name);
+    }
     // A program that is to be restarted starts anew when it has ended.
     std::erase_if(restarts_, [this](const Restart& restart) {
       Running* r = latest(restart.program);
@@ -240,6 +259,21 @@ class Group {
       return true;
     });
     return {};
+  }
+
+  // Changes the network. The step is noted when nothing passes any more that shall not, or before anything passes that
+  // did not until now.
+  void disturb(const EventSpec& event) {
+    const bool heals = event.action == EventSpec::Action::heal;
+    if (heals) note(event);
+    if (!network_->apply(event.links)) network_->lose();
+    else if (!heals) note(event);
+  }
+
+  void note(const EventSpec& event) {
+    for (const std::string& name : event.programs)
+      if (const Running* r = latest(name); r->runs() && r->spec->record)
+        collector_.note_step(r->node, name_of(event.action), event.detail);
   }
 
   void take(const EventSpec& event, const std::string& name) {
@@ -257,7 +291,7 @@ class Group {
       }
       return;
     }
-    if (r->spec->record) collector_.note_step(r->node, name_of(event.action));
+    if (r->spec->record) collector_.note_step(r->node, name_of(event.action), "");
     if (event.action == EventSpec::Action::kill) r->stopped_by = SIGKILL;
     else r->paused = event.action == EventSpec::Action::stop;
     signal_all(*r, event.action == EventSpec::Action::kill   ? SIGKILL
@@ -363,6 +397,7 @@ class Group {
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
       witness_.ended(pid);
+      if (network_) network_->ended(pid);
       for (auto& r : running_)
         if (r.pid == pid && !r.ended) r.ended = true, r.status = status, r.ended_at = elapsed();
       collector_.ended(pid, status);
@@ -377,6 +412,7 @@ class Group {
 
   std::optional<GroupEnd> reason_to_stop() const {
     if (collector_.must_stop()) return GroupEnd::strict;
+    if (network_ && network_->is_lost()) return GroupEnd::network_lost;
     if (!not_ready_.empty()) return GroupEnd::not_ready;
     const Running* last = latest(spec_.stop_when_ends);
     if (last && last->ended && !will_restart(spec_.stop_when_ends) && elapsed() >= last->ended_at + spec_.linger)
@@ -438,6 +474,7 @@ class Group {
   const GroupSpec& spec_;
   const LaunchOptions& options_;
   Collector& collector_;
+  Network* network_;
   GroupWitness witness_;
   struct Restart {
     std::string program;
@@ -471,12 +508,24 @@ Result<ScratchDirectory> make_preloadable(std::string& shim) {
 Result<LaunchResult> run_recorded(const GroupSpec& group, LaunchOptions options) {
   const auto link = make_preloadable(options.shim);  // must exist until the last program has ended
   if (!link) return std::unexpected(link.error());
+  std::unique_ptr<Network> network;  // made before the collector has threads
+  if (!group.network.hosts.empty()) {
+    auto made = Network::make(group.network);
+    if (!made) return refused(Refusal::network, made.error().message);
+    network = std::move(*made);
+  }
   FRIDAY_TRY(collector, Collector::create(options.collector));
   char full[PATH_MAX];
   if (realpath(options.collector.recording.c_str(), full)) options.collector.recording = full;
   if (!options.directory.empty() && mkdir(options.directory.c_str(), 0700) != 0)
     return fail_errno(errno, "cannot create " + options.directory);
-  return Group(group, options, *collector).run();
+  auto result = Group(group, options, *collector, network.get()).run();
+  const uint64_t overflowed = network ? network->end().overflowed : 0;
+  if (result && overflowed)
+    result->notices.push_back(fmt::format(
+        "the group's network lost {} without a fault: the programs sent faster than this machine could carry them",
+        counted(overflowed, "packet")));
+  return result;
 }
 
 }  // namespace

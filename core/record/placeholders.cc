@@ -22,7 +22,7 @@
 namespace friday {
 namespace {
 
-constexpr std::string_view kPort = "port";
+constexpr std::string_view kPort = "port", kAddress = "address";
 
 // What stands between the braces of a placeholder.
 struct Found {
@@ -36,8 +36,11 @@ bool is_name(std::string_view text) {
 std::optional<Found> placeholder_in(std::string_view inside) {
   for (std::string_view name : {"dir", "recording", "run"})
     if (inside == name) return Found{name, ""};
-  if (inside == kPort) return Found{kPort, ""};
-  if (inside.starts_with("port:")) return Found{kPort, inside.substr(5)};
+  for (std::string_view name : {kPort, kAddress})
+    if (inside == name) return Found{name, ""};
+  for (std::string_view name : {kPort, kAddress})
+    if (inside.starts_with(name) && inside.substr(name.size()).starts_with(':'))
+      return Found{name, inside.substr(name.size() + 1)};
   return std::nullopt;
 }
 
@@ -74,6 +77,10 @@ Result<std::string> check_found(const Found& found) {
     return fail(ErrorCode::bad_input,
                 "a port needs a name, so that several places mean the same one: write for example {{port:server}} "
                 "(or {{{{port}}}} for the text {{port}})");
+  if (found.name == kAddress && !is_name(found.detail))
+    return fail(ErrorCode::bad_input,
+                "an address is that of a node: write for example {{address:n1}} (or {{{{address}}}} for the text "
+                "{{address}})");
   return std::string();
 }
 
@@ -100,6 +107,15 @@ bool is_free(uint16_t port, int kind) {
 Result<void> check_placeholders(const std::string& text) {
   FRIDAY_TRY_VOID(replace(text, check_found));
   return {};
+}
+
+std::vector<std::string> addresses_in(const std::string& text) {
+  std::vector<std::string> names;
+  (void)replace(text, [&names](const Found& found) -> Result<std::string> {
+    if (found.name == kAddress) names.emplace_back(found.detail);
+    return std::string();
+  });
+  return names;
 }
 
 Placeholders::Placeholders(const std::string& recording, unsigned run)
@@ -133,6 +149,11 @@ Result<std::string> Placeholders::fill(const std::string& text) {
     FRIDAY_TRY_VOID(check_found(found));
     if (found.name == "recording") return recording_;
     if (found.name == "run") return std::to_string(run_);
+    if (found.name == kAddress) {
+      const auto known = addresses_.find(std::string(found.detail));
+      if (known != addresses_.end()) return known->second;
+      return fail(ErrorCode::bad_input, "{{address:{}}} names no node with an address", found.detail);
+    }
     if (found.name == kPort) {
       FRIDAY_TRY(port, port_of(std::string(found.detail)));
       return std::to_string(port);
@@ -144,6 +165,8 @@ Result<std::string> Placeholders::fill(const std::string& text) {
 
 Result<GroupSpec> Placeholders::fill(const GroupSpec& group) {
   GroupSpec filled = group;
+  if (!group.network.hosts.empty())
+    for (const ProgramSpec& program : group.programs) addresses_[program.name] = group.network.address_of(program.host);
   std::vector<std::string*> texts;
   for (ProgramSpec& program : filled.programs) {
     for (std::string& word : program.command) texts.push_back(&word);
@@ -151,6 +174,7 @@ Result<GroupSpec> Placeholders::fill(const GroupSpec& group) {
     texts.insert(texts.end(), {&program.cwd, &program.input, &program.output, &program.errors, &program.ready});
   }
   for (std::string& word : filled.check) texts.push_back(&word);
+  texts.push_back(&filled.faults.seed);
   for (std::string* text : texts) {
     FRIDAY_TRY(value, fill(*text));
     *text = value;

@@ -1,6 +1,7 @@
 // Placeholders of a group file, which are filled anew for each run, so that runs do not meet in ports and directories:
 //
 //   {port:NAME}   a port of 127.0.0.1 that is free, for TCP and for UDP; the same NAME is the same port within a run
+//   {address:NODE} the IPv4 address of the node's host in the group's own network ([network])
 //   {dir}         a new directory inside the recording, for data of the programs
 //   {recording}   the absolute path of the recording
 //   {run}         the number of the run, from 1
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/record/group_spec.h"
@@ -20,6 +22,9 @@ namespace friday {
 
 // Fails if `text` has a placeholder that is not complete, such as {port}.
 Result<void> check_placeholders(const std::string& text);
+
+// The nodes of which `text` wants the address.
+std::vector<std::string> addresses_in(const std::string& text);
 
 // The values for one run. Not for several threads.
 class Placeholders {
@@ -41,6 +46,7 @@ class Placeholders {
   std::string recording_, directory_;
   unsigned run_;
   std::map<std::string, uint16_t> ports_;
+  std::map<std::string, std::string> addresses_;
 };
 
 }  // namespace friday

@@ -100,7 +100,7 @@ std::string output_path(const std::string& path, const std::string& recording) {
 }
 
 Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const LaunchOptions& options, int socket,
-                    const rlimit& descriptors, const sigset_t& mask) {
+                    const rlimit& descriptors, const sigset_t& mask, const HostPlace* place) {
   const int number = socket >= 0 ? socket_number(descriptors) : -1;
   auto environment = child_environment(program, options.shim, number);
   auto arguments = program.command;
@@ -147,8 +147,8 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
     if (out) dup2(out.get(), 1);
     if (err) dup2(err.get(), 2);
     if (socket >= 0 && dup2(socket, number) < 0) _exit(127);
-    int error = 0;
-    if (!program.cwd.empty() && chdir(program.cwd.c_str()) != 0) error = errno;
+    int error = place ? enter(*place) : 0;
+    if (!error && !program.cwd.empty() && chdir(program.cwd.c_str()) != 0) error = errno;
     if (loaded) fcntl(loaded.get(), F_SETFD, 0);  // the shim reads it, and closes it before the program starts
     if (!error) execve(executed.c_str(), argv.data(), envp.data());
     if (!error) error = errno;

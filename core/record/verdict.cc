@@ -69,6 +69,8 @@ std::optional<Failure> failure_of(const GroupSpec& group, const LaunchResult& re
   if (result.ended_by == GroupEnd::timeout)
     return Failure{fmt::format("hung: not ended after timeout = {:g} s{}", group.timeout, unfinished(result)),
                    kHungCode};
+  if (result.ended_by == GroupEnd::network_lost)
+    return Failure{"the relay of the group's network ended before the programs: something has killed it", 1};
   if (result.ended_by == GroupEnd::not_ready) return Failure{result.not_ready, kHungCode};
   std::vector<std::string> watched = group.must_succeed;
   if (watched.empty() && !group.stop_when_ends.empty()) watched = {group.stop_when_ends};
