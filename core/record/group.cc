@@ -93,7 +93,7 @@ Result<ProgramSpec> read_node(const std::string& path, const toml::table& table,
     } else {
       return fail(
           ErrorCode::bad_input,
-          "{}: unknown key \"{}\" in [[node]]; known: name, host, command, cwd, env, start_delay, after, ready, "
+          "{}: unknown key \"{}\" in [[node]]; known: name, command, host, cwd, env, start_delay, after, ready, "
           "ready_timeout, stdin, stdout, stderr, record, stop_signal",
           place(path, node), key.str());
     }

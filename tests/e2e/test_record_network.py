@@ -9,7 +9,7 @@ import shutil
 import signal
 
 import pytest
-from conftest import SLOWNESS, wait_until
+from conftest import ROOT, SLOWNESS, wait_until
 from debug_support import friday
 from record_support import PYTHON, count_in, wait_for_work
 
@@ -283,6 +283,22 @@ def test_a_replica_of_redis_lags_while_it_is_cut_off(recorder):
     assert {0} == {got for sent, got in seen if mark["partition"] < sent < mark["heal"] - 0.5}
     assert 1 in {got for sent, got in seen if sent < mark["partition"] - 0.5}
     assert seen[-2][1] == 1, "it has caught up"
+    recorder.verify(recording)
+
+
+def test_a_careful_store_loses_nothing_to_a_partition(recorder, build):
+    """The store of tests/apps/replicas, of which one node is cut off from the other three while a client that reaches all puts values."""
+    ports = ",".join(f"{{address:n{i}}}:700{i}" for i in range(4))
+    at, paced = 1.0, round(12 * SLOWNESS)  # the client takes a third of a second for each paced value
+    nodes = [{"name": f"n{i}", "stdout": f"n{i}.out", "command": [
+        build / "apps" / "replicas", "--id", str(i), "--ports", ports, "--directory", "{dir}", "--careful"]} for i in range(4)]
+    client = {"name": "client", "record": False, "stdout": "{dir}/client.out", "command": [build / "apps" / "replicasclient", "--ports", ports, "--paced", str(paced)]}
+    recording = recorder.group({"group": {"stop_when_ends": "client", "timeout": 100 * SLOWNESS, "check": [PYTHON, ROOT / "tests/apps/replicas/check.py", "{dir}"]},
+                                "network": {}, "node": [*nodes, client],
+                                "event": [{"at": at, "partition": [["n0"], ["n1", "n2", "n3"]]}, {"at": at + 1, "heal": True}]}, timeout=120)
+    assert recording.returncode == 0, recording.stderr
+    assert re.search(r"^1\d\d acknowledged, 0 lost$", (recording.path / "check.log").read_text(), re.M)
+    assert [(step["what"], step["name"]) for step in recorder.info(recording)["steps"]] == [(what, f"n{i}") for what in ("partition", "heal") for i in range(4)]
     recorder.verify(recording)
 
 

@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
     if (!strcmp(argv[i], "--entries")) entries = atoi(argv[i + 1]);
     if (!strcmp(argv[i], "--paced")) paced = atoi(argv[i + 1]);
     std::istringstream list(strcmp(argv[i], "--ports") ? "" : argv[i + 1]);
-    for (std::string port; std::getline(list, port, ',');) ports.push_back(atoi(port.c_str()));
+    for (std::string port; std::getline(list, port, ',');) ports.push_back(port_of(port));
   }
   if (ports.empty()) {
     fprintf(stderr, "usage: replicasclient --ports PORT,PORT,... [--entries N] [--paced N]\n");

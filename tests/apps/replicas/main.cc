@@ -1,5 +1,5 @@
 // replicas --id I --ports P,P,P,P [--directory DIR] [--careful] [--calm]: a node of the replicated store (store.h),
-// until SIGTERM.
+// until SIGTERM. P is a port, or ADDRESS:PORT.
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -28,7 +28,7 @@ static Options options_of(int argc, char** argv) {
       options.directory = argv[++i];
     } else if (word == "--ports") {
       std::istringstream ports(argv[++i]);
-      for (std::string port; std::getline(ports, port, ',');) options.ports.push_back(atoi(port.c_str()));
+      for (std::string port; std::getline(ports, port, ',');) options.ports.push_back(port_of(port));
     }
   }
   if (options.ports.size() > 32 || options.id >= options.ports.size()) {

@@ -1,5 +1,6 @@
 #include "wire.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <map>
 
 namespace replicas {
 
@@ -34,12 +36,23 @@ bool Socket::receive(Message& message) const {
   return ::recv(fd_, &message, sizeof message, MSG_WAITALL) == static_cast<ssize_t>(sizeof message);
 }
 
+static std::map<int, in_addr_t> hosts;  // of the ports that are not on the loopback device
+
 static sockaddr_in address_of(int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const auto host = hosts.find(port);
+  address.sin_addr.s_addr = host == hosts.end() ? htonl(INADDR_LOOPBACK) : host->second;
   return address;
+}
+
+int port_of(const std::string& where) {
+  const size_t colon = where.find(':');
+  if (colon == std::string::npos) return atoi(where.c_str());
+  const int port = atoi(where.c_str() + colon + 1);
+  hosts[port] = inet_addr(where.substr(0, colon).c_str());
+  return port;
 }
 
 static Socket tcp() {
@@ -70,7 +83,8 @@ Socket accept_from(const Socket& listener) {
 Socket connect_to(int port, int timeout_ms) {
   Socket made = tcp();
   timeval limit{timeout_ms / 1000, timeout_ms % 1000 * 1000};
-  ::setsockopt(made.fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  for (int which : {SO_RCVTIMEO, SO_SNDTIMEO})  // the second bounds connect()
+    ::setsockopt(made.fd(), SOL_SOCKET, which, &limit, sizeof limit);
   sockaddr_in address = address_of(port);
   if (::connect(made.fd(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) made.close();
   return made;

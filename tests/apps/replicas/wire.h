@@ -1,9 +1,10 @@
-// What the nodes and the client of the replicated store say to each other: messages of one size, over TCP on the
-// loopback device. Each connection carries requests one way and their replies the other way.
+// What the nodes and the client of the replicated store say to each other: messages of one size, over TCP, on the
+// loopback device unless told otherwise. Each connection carries requests one way and their replies the other way.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
+#include <string>
 
 namespace replicas {
 
@@ -48,10 +49,13 @@ class Socket {
   int fd_ = -1;
 };
 
+// The port of "PORT" or "ADDRESS:PORT", at which the functions below find it. No two addresses have the same port.
+int port_of(const std::string& where);
 Socket listen_on(int port);  // exits with 2 if the port is in use
 Socket accept_from(const Socket& listener);
-Socket connect_to(int port,
-                  int timeout_ms);  // a closed one if nobody listens there; replies are awaited for timeout_ms
+Socket connect_to(
+    int port,
+    int timeout_ms);  // a closed one if nobody listens there; it and its replies are awaited for timeout_ms
 
 // One request at a time to one peer; connects again when the connection is lost.
 class Peer {
