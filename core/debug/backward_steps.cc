@@ -202,6 +202,8 @@ Result<bool> Backward::lay_trail() {
   }
   for (auto event = event_before(place_.mark.event.value);; event = event_before(*event)) {
     FRIDAY_TRY(stands, go_behind(event));
+    // The last call of a node that has ended does not return: the way to it begins behind the event before.
+    if (!stands && event && place_.how == Place::How::ended && session_.find(id)->state() == NodeState::ended) continue;
     if (!stands) return false;
     FRIDAY_TRY(from, keep());
     trail_ = Trail{std::move(from), id, place_.thread};

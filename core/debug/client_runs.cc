@@ -27,7 +27,8 @@ WatchAccess access_of(Request kind) {
 
 Result<void> Runner::resume(Client& client, const ResumeRequest& request) {
   FRIDAY_TRY(node, session_.readable(client.node()));
-  if (node->state() == NodeState::ended) {
+  const bool back = request.direction != ResumeRequest::Direction::forward;
+  if (node->state() == NodeState::ended && !back) {
     StopReport nothing{.kind = StopReport::Kind::history_end, .thread = focus_.selected_thread(client.node())};
     if (!request.moved.empty()) {
       nothing.kind = StopReport::Kind::signal, nothing.signal = SIGABRT;  // a signal makes gdb give up the call
@@ -44,7 +45,6 @@ Result<void> Runner::resume(Client& client, const ResumeRequest& request) {
   std::optional<ThreadId> wanted;
   const bool called =
       std::ranges::any_of(node->threads_by_tid(), [](const auto& each) { return !!each.second.detour; });
-  const bool back = request.direction != ResumeRequest::Direction::forward;
   auto stop = back ? run_back_for(client, request) : run_for(client, request, wanted);
   if (!stop && back) {
     client.endpoint().say(stop.error().message + "\n");

@@ -265,7 +265,8 @@ Result<std::string> mi_step(const std::string& command) {
 Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
   focus_.forget_reached();
   FRIDAY_TRY(node, session_.readable(id));
-  FRIDAY_TRY_VOID(node->check_goes_on("there is nothing left to step"));
+  if (!command.starts_with("reverse-"))
+    FRIDAY_TRY_VOID(node->check_goes_on("there is nothing left to step; the reverse commands go back"));
   FRIDAY_TRY_VOID(focus_.current_thread(id));
   FRIDAY_TRY(l, gdbs_.connect(id));
   FRIDAY_TRY_VOID(gdbs_.end_users_commands());

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import pages
-from .answers import Output, counted, seconds, table
+from .answers import Output, counted, ranges, seconds, table
 from .commands import Command, Verb, forward, nearest, nodes_of
 from .costs import info_costs
 from .errors import Error, UsageError
@@ -85,13 +85,18 @@ def _time(session: "Session", command: Command, out: Output) -> None:
 
 def _endpoints(session: "Session", command: Command, out: Output) -> None:
     script = pathlib.Path(__file__).with_name("users_gdb.py").read_text(encoding="utf-8")
-    for node in _chosen(session, command):
-        if node.state != "not started":
-            path = pathlib.Path(node.endpoint).with_suffix(".py")
-            path.write_text(f"ENDPOINT = {node.endpoint!r}\n{script}", encoding="utf-8")
-            out(f"node {node} ({node.full_name}): gdb -x {path}")
-    out.prose("Such a gdb follows the group when others move it. One that connects to the socket beside the script by `target remote` alone cannot: "
-              "it is refused what it asks of the node then, until it continues or connects again.")
+    nodes = _chosen(session, command)
+    started = [node for node in nodes if node.state != "not started"]
+    for node in started:
+        path = pathlib.Path(node.endpoint).with_suffix(".py")
+        path.write_text(f"ENDPOINT = {node.endpoint!r}\n{script}", encoding="utf-8")
+        out(f"node {node} ({node.full_name}): gdb -x {path}")
+    if waiting := [int(node) for node in nodes if node not in started]:
+        out.prose(f"{'node' if len(waiting) == 1 else 'nodes'} {ranges(waiting)}: not started here. A node has an endpoint as soon as it has started, for "
+                  "example where `tbreak main` and `continue` stop.")
+    if started:
+        out.prose("Such a gdb follows the group when others move it. One that connects to the socket beside the script by `target remote` alone "
+                  "cannot: it is refused what it asks of the node then, until it continues or connects again.")
 
 
 def _points(kinds: tuple[str, ...], what: str) -> "Callable[[Session, Command, Output], None]":

@@ -107,7 +107,7 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
     """The lines that describe a stop. Stop points that the user has not set are not named."""
     node = session.nodes.all[stop.node]
     if stop.kind == "end":
-        return [f"the recording ends here, at {seconds(session.logical_time)}; `restart` goes back to its start"]
+        return [f"the recording ends here, at {seconds(session.logical_time)}; `rc` and the other reverse commands go back, `restart` to its start"]
     if stop.kind == "exit":
         return ended_lines(session, stop, hidden)
     if stop.kind == "interrupt":

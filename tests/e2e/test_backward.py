@@ -6,7 +6,7 @@ import re
 import threading
 
 import pytest
-from debug_support import BUILD, friday, opened, record_once, recorded_target, ring  # noqa: F401
+from debug_support import BUILD, friday, opened, record_once, recorded_target, ring, workers  # noqa: F401
 
 pytestmark = pytest.mark.limit(240)
 
@@ -180,6 +180,27 @@ def test_single_steps_back_are_those_forward(program, tmp_path_factory, opened):
         assert place_of(session, node) == expected
     session.step(node, "stepi")
     assert place_of(session, node) == places[1]
+
+
+@pytest.mark.parametrize("which", ["ring", "workers"])
+def test_steps_back_from_the_end_of_a_node(which, request, opened):
+    """The first step leads to before its last call, as one from before the event of this call does; the next ones go on from there."""
+    path = request.getfixturevalue(which)
+    session, other = opened(path), opened(path)
+    for each in (session, other):
+        each.set_checkpoints(True)
+    for node in range(len(session.nodes)):
+        while session.run().kind != "end":
+            pass
+        assert session.nodes[node].state == "ended"
+        last, places = session.backend.event(node), []
+        for _ in range(12):
+            assert session.step(node, "reverse-stepi").kind == "step"
+            places.append(place_of(session, node))
+        other.goto(last, node=node)
+        for place in places:
+            other.step(node, "reverse-stepi")
+            assert place_of(other, node) == place
 
 
 def test_steps_back_over_lines_and_calls(locals_, opened):
