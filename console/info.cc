@@ -229,13 +229,14 @@ void print_matching(const json& matched) {
       unplaced ? fmt::format(", {} at an unknown place in a recorded connection", unplaced) : "");
 }
 
-// A message is unmatched if its other side is not recorded, or if its place in a recorded connection is unknown.
+// A message is unmatched if its other side is not recorded, if nobody has received it, or if its place in a recorded
+// connection is unknown.
 void print_messages(const json& messages) {
   auto count = [&](const char* key) { return messages[key].get<uint64_t>(); };
   auto unknown = [&](const char* key) {
     return count(key) ? fmt::format(", {} at an unknown place in a recorded connection", count(key)) : "";
   };
-  say("  messages  {} sent ({} to receivers that are not recorded{}), {} received ({} from senders that are not "
+  say("  messages  {} sent ({} that no recorded node received{}), {} received ({} from senders that are not "
       "recorded{})\n",
       count("sent"), count("sent_unmatched") - count("sent_unplaced"), unknown("sent_unplaced"), count("received"),
       count("received_unmatched") - count("received_unplaced"), unknown("received_unplaced"));

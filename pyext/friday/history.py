@@ -15,12 +15,14 @@ from .spans import MOST_CHANGES, First
 from .table import OWNED
 
 if TYPE_CHECKING:
+    from .nodes import Node
     from .origins import Hop, Input
     from .sessions import Session
 
 _SIZE = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
 _MOST_ROWS = 20
 _INPUT = re.compile(r"(\d+)\.(\d+)")
+_SYMBOL = re.compile(r"(\S+(?: \+ \d+)?) in section ")  # gdb's answer to `info symbol`
 _MARK = re.compile(r"start|\d+#\d+(:0x[0-9a-f]+(\+\d+)?\*\d+)?")
 PLACES = ("event", "message", "output", "hop", "end")  # words that `goto` knows
 
@@ -172,13 +174,20 @@ def _undo(session: "Session", command: Command, filename: str | None, out: Outpu
     tell(session, stop, out)
 
 
-def _lines(hops: "list[Hop]") -> list[str]:
+def _input_text(session: "Session", node: "Node", name: str) -> str:
+    """A register or an address by name, with the variable that is there if gdb knows one."""
+    symbol = _SYMBOL.match(session.backend.gdb(int(node), f"info symbol {name}")) if name.startswith("0x") else None
+    return f"{name} ({symbol[1]})" if symbol else name
+
+
+def _lines(session: "Session", hops: "list[Hop]") -> list[str]:
     rows = [("hop", "node", "in", "value", "")]
     for number, hop in enumerate(hops, 1):
         rows.append((str(number), hop.node.name, hop.place or hop.mark, bytes_text(hop.value), hop.text))
     lines = table(rows)
     if hops and (inputs := hops[-1].inputs):
-        lines.append("computed from " + ", ".join(f"{each.name} = {bytes_text(each.value)} (`origin {len(hops)}.{number}`)" for number, each in enumerate(inputs, 1)))
+        lines.append("computed from " + ", ".join(f"{_input_text(session, hops[-1].node, each.name)} = {bytes_text(each.value)} (`origin {len(hops)}.{number}`)"
+                                                 for number, each in enumerate(inputs, 1)))
     return lines
 
 
@@ -192,7 +201,7 @@ def _origin(session: "Session", command: Command, filename: str | None, out: Out
     with watched(session, out):
         hops = session.origin(what, node=None if isinstance(what, tuple) else one_node(session, command))
     session.hops = hops
-    for line in _lines(hops):
+    for line in _lines(session, hops):
         out(line)
     if len(hops) == MOST_HOPS and hops[-1].how in ("copied", "received", "sent", "forked"):
         out(f"and further: {MOST_HOPS} hops are shown; `goto hop {MOST_HOPS}` and ask again there")

@@ -389,7 +389,8 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
         node, event = session.nodes.all[found[0]], found[1]
         behind = f"`goto event {event + 1} {node.name}` goes to the event after it"
     else:
-        raise UsageError(f"usage: {OWNED['goto'].usage.removeprefix('[NODE] ')}" + (nearest(words[0], [*PLACES, *session.bookmarks]) if words else ""))
+        known = f"; the bookmarks are {', '.join(session.bookmarks)}" if session.bookmarks else ""
+        raise UsageError(f"usage: {OWNED['goto'].usage.removeprefix('[NODE] ')}{known}" + (nearest(words[0], [*PLACES, *session.bookmarks]) if words else ""))
     if session.backend.event(int(node)) >= event and not session.backend.checkpoints()["kept"]:
         out("going back: the recording is replayed from its start")
     with watched(session, out):
