@@ -6,7 +6,7 @@ import pathlib
 import re
 import textwrap
 import time
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Collection
 
 from . import pages
 from .answers import Output, counted, ranges, seconds, table
@@ -15,7 +15,6 @@ from .costs import info_costs
 from .errors import Error, UsageError
 from .handlers import Handler
 from .history import info_bookmarks, info_checkpoints, info_mark
-from .recordings import Recording
 from .signals import info_signals
 from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
 
@@ -81,6 +80,8 @@ def _time(session: "Session", command: Command, out: Output) -> None:
                          "" if state == "alive" else state))
     for line in table(rows):
         out(line)
+    if step := last_step(session, [int(node) for node in _chosen(session, command)]):
+        out(step)
 
 
 def _endpoints(session: "Session", command: Command, out: Output) -> None:
@@ -247,10 +248,19 @@ def _written(written: bytes, most: int = _GLANCE) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown) + ("..." if len(text) > most else "")
 
 
+def last_step(session: "Session", nodes: "Collection[int]") -> str | None:
+    """The last thing that the recorder did to one of the nodes, or to its network, up to where the group stands; None without one."""
+    now = float(session.logical_time)
+    done = [step for step in session._steps if int(step.node) in nodes and float(step.time) <= now]
+    if not done:
+        return None
+    return f"friday record did to node {int(done[-1].node)} at {seconds(done[-1].time)}: {done[-1].what} {done[-1].detail}".rstrip() + " (`info steps` has all)"
+
+
 def _steps(session: "Session", command: Command, out: Output) -> None:
     """What the recorder did to nodes, and to the network between them, by the events of its group file."""
     chosen = {int(node) for node in (session.nodes.all if command.nodes is None else session.nodes.parse(command.nodes, every=True))}
-    steps = [step for step in Recording(session.recording).steps() if int(step.node) in chosen]
+    steps = [step for step in session._steps if int(step.node) in chosen]
     if not steps:
         out("the group file had no [[event]] that happened to these nodes")
         return

@@ -7,6 +7,7 @@ from .answers import Output, counted, named, seconds, table
 from .commands import Command, Verb
 from .differences import differences, shown
 from .errors import UsageError
+from .info import last_step
 from .running import frame_of, one_node
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def _why(session: "Session", command: Command, filename: str | None, out: Output
     first = max(last - _EVENTS + 1, 0)
     for index, text in backend.events(int(node), first, last - first + 1):
         out(f"  {index:>8}  {text}")
+    if step := last_step(session, [int(node)]):
+        out(step)
     rows = [("message", "from", "event", "sent", "to", "event", "received", "bytes", "channel")]
     for message in chain(session, int(node), last):
         rows.append((str(message.number), _name(session, message.source), _event(message.source_event), seconds(message.sent) if message.sent else "",

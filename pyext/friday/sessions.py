@@ -34,6 +34,7 @@ from .nodes import Node, NodeMap, Nodes
 from .origins import Hop
 from .past import Past
 from .points import Hit, StopPoint
+from .recordings import Recording, Step
 from .signals import Handling
 from .states import States
 from .teaching import Names, refuse_changes
@@ -205,6 +206,11 @@ class Session(Past):
         if isinstance(nodes, int):
             return (self.nodes[nodes],)
         return tuple(sorted({node for choice in nodes for node in self.choose(choice)}))
+
+    @functools.cached_property
+    def _steps(self) -> "list[Step]":
+        """Recording.steps() of what is replayed, which is read from the recording once."""
+        return Recording(self.recording).steps() if self.recording else []
 
     # -- messages ----------------------------------------------------------------------------------------------------
     def messages(self, *, src: Any = None, dst: Any = None) -> list[Message]:
