@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .errors import BadExpression, UsageError
+from .errors import BadExpression, NoSymbol, UsageError
 from .spans import check, go_to, remembered
 from .values import c_quote
 
@@ -112,7 +112,10 @@ def _place_of(session: "Session", node: int, expression: str) -> tuple[str, int,
     """(kind, first byte, size, bits) of what an expression denotes on a node; bits as for Backend.origin()."""
     if expression.startswith("$") and (register := _register(expression[1:])):
         return *register, (0, 0)
-    _, data, _ = session.backend.read(node, session.plans[expression])
+    try:
+        _, data, _ = session.backend.read(node, session.plans[expression])
+    except NoSymbol as error:
+        raise session.names.teach(node, expression, error) from None
     try:
         _, address, _ = session.backend.read(node, session.plans[f"&({expression})"])
     except BadExpression as error:

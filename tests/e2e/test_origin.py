@@ -141,8 +141,9 @@ def test_a_register_and_what_is_no_place(planted):
             planted.origin(wrong, node=SINK)
     with pytest.raises(friday.errors.BadAddress):
         planted.origin("*(long*)8", node=SINK)
-    with pytest.raises(friday.errors.NoSymbol):
-        planted.origin("no_such_name", node=SINK)
+    for wrong, taught in (("no_such_name", "No symbol"), ("by_copis", "the nearest is `by_copies`"), ("by_bits.knd", "the nearest is `kind`")):
+        with pytest.raises(friday.errors.NoSymbol, match=taught):
+            planted.origin(wrong, node=SINK)
 
 
 def test_an_altered_group_has_no_past(planted):
