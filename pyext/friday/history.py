@@ -183,7 +183,7 @@ def _input_text(session: "Session", node: "Node", name: str) -> str:
 def _lines(session: "Session", hops: "list[Hop]") -> list[str]:
     rows = [("hop", "node", "in", "value", "")]
     for number, hop in enumerate(hops, 1):
-        rows.append((str(number), hop.node.name, hop.place or hop.mark, bytes_text(hop.value), hop.text))
+        rows.append((str(number), hop.node.name, hop.place or hop.mark, hop.shown, hop.text))
     lines = table(rows)
     if hops and (inputs := hops[-1].inputs):
         lines.append("computed from " + ", ".join(f"{_input_text(session, hops[-1].node, each.name)} = {bytes_text(each.value)} (`origin {len(hops)}.{number}`)"

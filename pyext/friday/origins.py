@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
+from .differences import shown
 from .errors import BadExpression, NoSymbol, UsageError
 from .spans import check, go_to, remembered
-from .values import c_quote
+from .values import c_escape, c_quote
 
 if TYPE_CHECKING:
     from .backend import Bytes
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_HOPS = 100
 _MOST_SHOWN = 16  # bytes of a value
+_MOST_TEXT = 40  # bytes of a text
 _GENERAL = ("ax", "cx", "dx", "bx", "sp", "bp", "si", "di")
 # By name: the first byte and the size of a general register.
 _REGISTERS = {prefix + name: (8 * number, size) for number, name in enumerate(_GENERAL) for prefix, size in (("r", 8), ("e", 4), ("", 2))}
@@ -24,6 +26,7 @@ _VECTOR = re.compile(r"([xyz])mm([12]?\d|3[01])")
 _SIZES = {"x": 16, "y": 32, "z": 64}
 _MEMBER = re.compile(r"(.*\S)\s*(\.|->)\s*(\w+)", re.DOTALL)
 _POSTFIX = re.compile(r"[\w$:]*(?:(?:\.|->)[\w$:]+)*")
+_SCALARS = {"int", "bool", "char", "enum", "float"}
 _BRACKETS = re.compile(r"\([^()\[\]]*\)|\[[^()\[\]]*\]")
 
 
@@ -42,7 +45,8 @@ class Input:
 class Hop:
     """One step on the way back of a value. `how`: "copied", "computed" or "constant" (by an instruction), "received" and "sent" (by a
     message), "forked", "outside" (of the group), "begin" (there when the node's recording began) or "lost" (not followed further).
-    `mark`: the place, for `goto`. `place`: the function and line, or "". `value`: the bytes that are followed. `text`: what happened.
+    `mark`: the place, for `goto`. `place`: the function and line, or "". `value`: the bytes that are followed; `shown`: these as text, by
+    the type of the expression where they are its whole value. `text`: what happened.
     `inputs`: of "computed"; `session.origin((hop, hop.inputs[0]))` follows one."""
     how: str
     node: "Node"
@@ -52,6 +56,7 @@ class Hop:
     text: str
     inputs: tuple[Input, ...]
     thread: int
+    shown: str
 
     def __repr__(self) -> str:
         return f"<{self.how} on {self.node!r} at {self.place or self.mark}: {self.text}>"
@@ -108,6 +113,25 @@ def _bit_field(session: "Session", node: int, expression: str) -> tuple[int, int
     return int.from_bytes(address, "little") + member.offset, (member.bit_offset + member.bit_size + 7) // 8, member.bit_offset, member.bit_size
 
 
+def _text(value: bytes) -> str:
+    """Bytes of an array of char, without the zeros behind a text."""
+    text = value.rstrip(b"\0")
+    return c_quote(text[:_MOST_TEXT]) + (" ..." if len(text) > _MOST_TEXT else "")
+
+
+def _shower(session: "Session", node: int, expression: str) -> Callable[[bytes], str]:
+    """How the bytes on the way are shown: as the type of the expression says where they are its value, or a part of its text."""
+    type_id, data, address = session.backend.read(node, session.plans[expression])
+    resolved = session.types[type_id].resolved
+    if resolved.kind in _SCALARS:
+        decoded = session.decoders[type_id](data, address, node)
+        value = f"{int(decoded)} '{c_escape(decoded.char)}'" if resolved.is_text else shown(decoded)
+        return lambda part: value if part == data else bytes_text(part)
+    if resolved.kind == "array" and resolved.element.resolved.is_text:
+        return lambda part: _text(part) if part in data else bytes_text(part)
+    return bytes_text
+
+
 def _place_of(session: "Session", node: int, expression: str) -> tuple[str, int, int, tuple[int, int]]:
     """(kind, first byte, size, bits) of what an expression denotes on a node; bits as for Backend.origin()."""
     if expression.startswith("$") and (register := _register(expression[1:])):
@@ -132,13 +156,17 @@ def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most:
     """The way back of a value. The group stands where it stood then."""
     check(session, "origin")
     with remembered(session):
+        show: Callable[[bytes], str] = bytes_text
         if isinstance(what, str):
             where = session.id_of(node)
             kind, low, size, bits = _place_of(session, where, what)
+            if not bits[1] and not what.startswith("$"):
+                show = _shower(session, where, what)
         else:
             hop, chosen = what
             go_to(session, hop.mark)
             where, kind, low, size, bits = int(hop.node), chosen.at.where, chosen.at.low, chosen.at.size, (0, 0)
         raw = session._search(lambda: session.backend.origin(where, kind, low, size, bits, most))
         return [Hop(each.how, session.nodes.all[each.node], each.mark, session.backend.location(each.node, each.pc) if each.pc else "", each.value, each.text,
-                    tuple(Input(str(one.bytes), one.value, one.bytes) for one in each.inputs), each.thread) for each in raw]
+                    tuple(Input(str(one.bytes), one.value, one.bytes) for one in each.inputs), each.thread,
+                    show(each.value)) for each in raw]

@@ -9,6 +9,7 @@ pytestmark = pytest.mark.limit(240)
 
 planted_o0 = recorded_target("planted_o0")
 planted_o2 = recorded_target("planted_o2")
+debug_session = recorded_target("debug_session_O0")
 
 SINK, SOURCE, RELAY = 0, 1, 2
 BY_MESSAGES = ["received", "sent", "received", "sent"]  # how the value has come from the source through the relay
@@ -131,6 +132,18 @@ def test_a_bit_field_is_not_its_neighbours(planted, expression):
 def test_a_bit_field_that_nothing_has_changed(planted):
     hops = planted.origin("from_start.kind", node=SINK)
     assert [hop.how for hop in hops] == ["begin"] and int.from_bytes(hops[0].value, "little") == 21 << 3
+
+
+def test_values_are_shown_by_their_type(debug_session, opened):
+    session = opened(debug_session)
+    session.set_checkpoints(True)
+    session.breakpoint("all_started", temporary=True)
+    session.run()
+    assert [hop.shown for hop in session.origin("ratio")] == ["1.5", "1.5"]
+    assert [hop.shown for hop in session.origin("last.name")] == ['"last"']
+    assert [hop.shown for hop in session.origin("last.name[0]")] == ["108 'l'"]
+    pointer = session.origin("middle.next")
+    assert pointer[0].shown == hex(session.read(0, "middle.next"))
 
 
 def test_a_register_and_what_is_no_place(planted):
