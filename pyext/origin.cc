@@ -50,6 +50,9 @@ void bind_origin(py::module_& module) {
       .def_property_readonly("pc", [](const Hop& h) { return h.pc.value; })
       .def_readonly("bytes", &Hop::bytes)
       .def_property_readonly("value", [](const Hop& h) { return to_bytes(h.value); })
+      .def_readonly("part_at", &Hop::part_at)
+      .def_readonly("part_of", &Hop::part_of)
+      .def_readonly("swapped", &Hop::swapped)
       .def_readonly("text", &Hop::text)
       .def_readonly("inputs", &Hop::inputs);
 }

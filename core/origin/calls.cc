@@ -127,24 +127,22 @@ Result<bool> Origin::from_call(NodeId id, ThreadId thread) {
     return end(How::lost, Addr{}, fmt::format("not followed further: written at {}", what.empty() ? "an event" : what));
   const auto written = written_at(event, wanted_);
   if (written && leave_out(written->bytes)) return true;
-  const std::string part = written ? part_of(written->bytes) : "";
-  if (written) narrow({.part = written->bytes, .from = written->bytes});
+  if (written) follow_part(written->bytes);
   if (written && written->transfer && written->transfer->direction == format::kIn)
-    return from_transfer(event, *written->transfer, written->number, written->offset, part);
+    return from_transfer(event, *written->transfer, written->number, written->offset);
   if (written || (event.is_clock() && event.clock_address() <= wanted_.low && wanted_.low < event.clock_address() + 16))
-    return end(How::outside, Addr{node().call_site(thread)},
-               fmt::format("{}written by {}{}", part, what, result_text(event)));
+    return end(How::outside, Addr{node().call_site(thread)}, fmt::format("written by {}{}", what, result_text(event)));
   return end(How::lost, Addr{node().call_site(thread)},
              fmt::format("not followed further: written in {}{}", what, result_text(event)));
 }
 
 // The bytes are those at `offset` of a transfer that the event has received.
 Result<bool> Origin::from_transfer(const EventView& event, const format::TransferPart& transfer, uint32_t number,
-                                   uint64_t offset, const std::string& part) {
+                                   uint64_t offset) {
   ReplaySession& session = debugger_.session();
   const Addr pc{node().call_site(thread_)};
   const std::string where =
-      fmt::format("{}received by {}, byte {} of {}", part, call_text(event->call), offset, transfer.length);
+      fmt::format("received by {}, byte {} of {}", call_text(event->call), offset, transfer.length);
   const auto end_of = [](const Edge& edge) { return std::pair(edge.to, edge.to_event); };
   for (const Edge& edge :
        std::ranges::equal_range(session.schedule().edges(), std::pair(node_, event->index), {}, end_of)) {
@@ -195,9 +193,7 @@ Result<DebugStop> Origin::go_to_event(NodeId id, EventIndex event) {
 Result<bool> Origin::from_buffers(NodeId id, EventIndex at, uint32_t number, uint64_t offset, uint64_t rest,
                                   const char* done, const char* does) {
   if (rest < wanted_.size) {  // the rest of the value has come with another message
-    wanted_.size = rest;
-    value_.resize(rest);
-    if (!mask_.empty()) mask_.resize(rest);
+    follow_part({wanted_.in, wanted_.low, rest});
     hops_.back().text += fmt::format("; its first {} bytes are followed", rest);
   }
   FRIDAY_TRY(stop, go_to_event(id, at));

@@ -75,10 +75,13 @@ Result<std::vector<Hop>> Origin::follow(NodeId id, const Bytes& bytes, size_t mo
   thread_ = thread;
   wanted_ = bytes;
   hops_.clear();
-  part_.clear();
+  bits_.clear();
+  part_at_ = 0;
+  part_of_ = bytes.size;
+  swapped_ = false;
   mask_.assign(bits.count ? bytes.size : 0, std::byte{});
   for (unsigned bit = bits.first; bit < bits.first + bits.count; bit++) mask_[bit / 8] |= std::byte{1} << bit % 8;
-  if (bits.count) part_ = fmt::format("bits {} to {} of {}: ", bits.first, bits.first + bits.count - 1, 8 * bytes.size);
+  if (bits.count) bits_ = fmt::format("bits {} to {} of {}: ", bits.first, bits.first + bits.count - 1, 8 * bytes.size);
   left_out_ = 0;
   instructions_ = 0;
   FRIDAY_TRY(value, read(bytes));
@@ -105,7 +108,12 @@ Result<Hop*> Origin::add(How how, Addr pc, const std::string& text) {
                    .pc = pc,
                    .bytes = wanted_,
                    .value = value_,
-                   .text = std::exchange(part_, {}) + text});
+                   .part_at = part_at_,
+                   .part_of = value_.size() == part_of_ ? 0 : part_of_,
+                   .swapped = std::exchange(swapped_, false),
+                   .text = std::exchange(bits_, {}) + text});
+  part_at_ = 0;
+  part_of_ = value_.size();
   left_out_ = 0;
   return &hops_.back();
 }
@@ -240,15 +248,14 @@ void Origin::narrow(const Piece& piece) {
     *bytes = {bytes->begin() + first, bytes->begin() + first + static_cast<ptrdiff_t>(piece.part.size)};
     if (piece.swapped) std::ranges::reverse(*bytes);
   }
+  swapped_ |= piece.swapped;
   wanted_ = piece.from;
 }
 
-// Which of the bytes that are followed these are, for the start of a sentence; empty if they are all.
-std::string Origin::part_of(const Bytes& part) const {
-  if (part.size == wanted_.size) return "";
-  const uint64_t first = part.low - wanted_.low;
-  if (part.size == 1) return fmt::format("byte {} of {}: ", first, wanted_.size);
-  return fmt::format("bytes {} to {} of {}: ", first, first + part.size - 1, wanted_.size);
+// From here on follows only this part of the bytes.
+void Origin::follow_part(const Bytes& part) {
+  part_at_ += part.low - wanted_.low;
+  narrow({.part = part, .from = part});
 }
 
 // Whether some of the bits that are followed are in this part of the bytes.
@@ -266,8 +273,7 @@ bool Origin::leave_out(const Bytes& written) {
   const Bytes above{wanted_.in, written.high(), wanted_.high() - written.high()};
   const Bytes& rest = below.size >= above.size ? below : above;
   if (!matters(rest)) return false;
-  part_ += part_of(rest);
-  narrow({.part = rest, .from = rest});
+  follow_part(rest);
   left_out_++;
   return true;
 }
@@ -285,17 +291,17 @@ Result<bool> Origin::take(const std::vector<Piece>& pieces, const Instruction& i
   if (in_memory &&
       leave_out({wanted_.in, pieces.front().part.low, pieces.back().part.high() - pieces.front().part.low}))
     return true;
-  const std::string part = part_of(piece.part);
+  follow_part(piece.part);
   switch (piece.how) {
     case Piece::How::copied: {
-      if (in_memory) FRIDAY_TRY_VOID(add(How::copied, pc, fmt::format("{}copied from {}", part, text_of(piece.from))));
+      if (in_memory) FRIDAY_TRY_VOID(add(How::copied, pc, fmt::format("copied from {}", text_of(piece.from))));
       narrow(piece);
       if (wanted_.in == Bytes::In::memory && !in_memory && !hops_.empty() && hops_.back().how == How::copied)
-        hops_.back().text += fmt::format(", {}from {}", part, text_of(wanted_));
+        hops_.back().text += fmt::format(", from {}", text_of(wanted_));
       return check_source();
     }
     case Piece::How::computed: {
-      FRIDAY_TRY(hop, add(How::computed, pc, fmt::format("{}computed by {}", part, text_of(instruction))));
+      FRIDAY_TRY(hop, add(How::computed, pc, fmt::format("computed by {}", text_of(instruction))));
       for (const Bytes& input : inputs_of(instruction, before))
         if (auto value = read(input)) hop->inputs.push_back({input, std::move(*value)});
       return false;

@@ -54,7 +54,11 @@ struct Hop {
   Addr pc{};  // of the instruction; 0 if no code did it
   Bytes bytes{};
   std::vector<std::byte> value;
-  std::string text;  // a sentence that says what happened
+  // The value is a part of that of the hop before (of the first hop: of the bytes that were asked for): it begins at
+  // this byte of so many. part_of is 0 if it is the whole.
+  uint64_t part_at = 0, part_of = 0;
+  bool swapped = false;  // an instruction has reversed bytes between the hop before and this one
+  std::string text;      // a sentence that says what happened
   std::vector<Input> inputs{};
 };
 
@@ -88,7 +92,7 @@ class Origin {
   // calls.cc
   Result<bool> from_call(NodeId node, ThreadId thread);
   Result<bool> from_transfer(const EventView& event, const format::TransferPart& transfer, uint32_t number,
-                             uint64_t offset, const std::string& part);
+                             uint64_t offset);
   Result<bool> from_send(const Edge& edge, uint64_t offset);
   // Brings the group to an event. Fails with interrupted if it stops before.
   Result<DebugStop> go_to_event(NodeId node, EventIndex event);
@@ -118,7 +122,7 @@ class Origin {
   Result<std::vector<std::byte>> read(const Bytes& bytes);
   Result<bool> check_source();
   void narrow(const Piece& piece);
-  std::string part_of(const Bytes& part) const;
+  void follow_part(const Bytes& part);
   bool leave_out(const Bytes& written);
   bool matters(const Bytes& part) const;
   bool are_followed(std::span<const std::byte> bytes) const;
@@ -138,7 +142,10 @@ class Origin {
   std::vector<std::byte> value_;  // theirs; bits that are not followed are 0
   std::vector<std::byte> mask_;   // the bits of these that are followed; empty: all
   std::vector<Hop> hops_;
-  std::string part_;           // which part of the last hop's bytes is followed, for the next hop's text
+  std::string bits_;           // which bits of the value are followed, for the first hop's text
+  uint64_t part_at_ = 0;       // where the bytes that are followed begin in the value of the hop before
+  uint64_t part_of_ = 0;       // how many bytes that value has
+  bool swapped_ = false;       // bytes were reversed since that hop
   int left_out_ = 0;           // how often bytes were left out since the last hop
   uint64_t instructions_ = 0;  // that were looked at
   std::map<NodeId, TraceIndex> indexes_;

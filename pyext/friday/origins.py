@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from .differences import shown
 from .errors import BadExpression, NoSymbol, UsageError
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .backend import Bytes
     from .nodes import Node
     from .sessions import Session
+    from .values import Type
 
 MOST_HOPS = 100
 _MOST_SHOWN = 16  # bytes of a value
@@ -119,17 +120,55 @@ def _text(value: bytes) -> str:
     return c_quote(text[:_MOST_TEXT]) + (" ..." if len(text) > _MOST_TEXT else "")
 
 
-def _shower(session: "Session", node: int, expression: str) -> Callable[[bytes], str]:
-    """How the bytes on the way are shown: as the type of the expression says where they are its value, or a part of its text."""
-    type_id, data, address = session.backend.read(node, session.plans[expression])
-    resolved = session.types[type_id].resolved
-    if resolved.kind in _SCALARS:
-        decoded = session.decoders[type_id](data, address, node)
-        value = f"{int(decoded)} '{c_escape(decoded.char)}'" if resolved.is_text else shown(decoded)
-        return lambda part: value if part == data else bytes_text(part)
+def _shown(type_: "Type | None", value: bytes) -> str:
+    """The bytes on the way as text: by their type if it is known and has a better one than bytes_text()."""
+    resolved = None if type_ is None else type_.resolved
+    if resolved is None:
+        return bytes_text(value)
     if resolved.kind == "array" and resolved.element.resolved.is_text:
-        return lambda part: _text(part) if part in data else bytes_text(part)
-    return bytes_text
+        return _text(value)
+    if resolved.kind not in _SCALARS or resolved.size != len(value):
+        return bytes_text(value)
+    decoded = type_.decode(value)
+    return f"{int(decoded)} '{c_escape(decoded.char)}'" if resolved.is_text else shown(decoded)
+
+
+def _bytes_of(low: int, size: int, whole: int) -> str:
+    return f"byte {low} of {whole}" if size == 1 else f"bytes {low} to {low + size - 1} of {whole}"
+
+
+def _part(type_: "Type | None", low: int, size: int, whole: int) -> "tuple[str, Type | None]":
+    """A part of a value by the names of its members, and its type. None if there is no type for it."""
+    path = ""
+    while type_ is not None and (low, size) != (0, type_.resolved.size):
+        resolved = type_.resolved
+        inner = None
+        if resolved.kind == "struct":
+            inner = next(((f".{name}", each.type, each.offset) for name, each in resolved.members.items()
+                          if not each.bit_size and each.offset <= low and low + size <= each.offset + each.type.resolved.size), None)
+        elif resolved.kind == "array" and (width := resolved.element.resolved.size) and low // width == (low + size - 1) // width:
+            inner = f"[{low // width}]", resolved.element, low // width * width
+        if inner is None:
+            is_text = resolved.kind == "array" and resolved.element.resolved.is_text
+            part = _bytes_of(low, size, resolved.size)
+            return f"{path.removeprefix('.')}, {part}" if path else part, type_ if is_text else None
+        path, type_, low = path + inner[0], inner[1], low - inner[2]
+    return (path.removeprefix("."), type_) if path else (_bytes_of(low, size, whole), None)
+
+
+def _hops(session: "Session", raw: "list[Any]", type_: "Type | None") -> list[Hop]:
+    """`type_`: of the value that is followed; None if it is not known."""
+    hops = []
+    for each in raw:
+        text = each.text
+        if each.swapped:
+            type_ = None
+        if each.part_of:
+            part, type_ = _part(type_, each.part_at, len(each.value), each.part_of)
+            text = f"{part}: {text}"
+        hops.append(Hop(each.how, session.nodes.all[each.node], each.mark, session.backend.location(each.node, each.pc) if each.pc else "", each.value, text,
+                        tuple(Input(str(one.bytes), one.value, one.bytes) for one in each.inputs), each.thread, _shown(type_, each.value)))
+    return hops
 
 
 def _place_of(session: "Session", node: int, expression: str) -> tuple[str, int, int, tuple[int, int]]:
@@ -156,17 +195,15 @@ def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most:
     """The way back of a value. The group stands where it stood then."""
     check(session, "origin")
     with remembered(session):
-        show: Callable[[bytes], str] = bytes_text
+        type_ = None
         if isinstance(what, str):
             where = session.id_of(node)
             kind, low, size, bits = _place_of(session, where, what)
             if not bits[1] and not what.startswith("$"):
-                show = _shower(session, where, what)
+                type_ = session.types[session.backend.read(where, session.plans[what])[0]]
         else:
             hop, chosen = what
             go_to(session, hop.mark)
             where, kind, low, size, bits = int(hop.node), chosen.at.where, chosen.at.low, chosen.at.size, (0, 0)
         raw = session._search(lambda: session.backend.origin(where, kind, low, size, bits, most))
-        return [Hop(each.how, session.nodes.all[each.node], each.mark, session.backend.location(each.node, each.pc) if each.pc else "", each.value, each.text,
-                    tuple(Input(str(one.bytes), one.value, one.bytes) for one in each.inputs), each.thread,
-                    show(each.value)) for each in raw]
+        return _hops(session, raw, type_)
