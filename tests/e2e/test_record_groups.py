@@ -137,10 +137,10 @@ def test_events_happen_to_nodes_and_are_marks(recorder):
     assert abs(float(data[2].time) - float(last)) < 1, "it was killed soon behind its last event"
     text = recorder.run([recorder.friday, "info", recording.path]).stdout
     assert "friday record did: kill node 0 n\n" in text
-    asked = [recorder.run([recorder.friday, "replay", recording.path, "-ex", f"goto {float(time) + 0.05:.6f}", "-ex", "why 0", "-ex", "info time"]).stdout
-             for time in (data[0].time, data[1].time)]
-    for what, step, said in zip(("stop", "continue"), data, asked):
-        assert said.count(f"friday record did to node 0 at {float(step.time):.3f} s: {what} (`info steps` has all)\n") == 2, said
+    before, behind = (recorder.run([recorder.friday, "replay", recording.path, "-ex", f"goto {place:.6f}", "-ex", "why 0", "-ex", "info time"]).stdout
+                      for place in (seconds[0] - 0.1, seconds[1] + 0.05))
+    assert "friday record did" not in before, "it had done nothing yet"
+    assert behind.count(f"friday record did to node 0 at {seconds[1]:.3f} s: continue (`info steps` has all)\n") == 2, behind
     recorder.verify(recording)
 
 
