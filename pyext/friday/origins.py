@@ -139,21 +139,21 @@ def _bytes_of(low: int, size: int, whole: int) -> str:
 
 def _part(type_: "Type | None", low: int, size: int, whole: int) -> "tuple[str, Type | None]":
     """A part of a value by the names of its members, and its type. None if there is no type for it."""
-    path = ""
+    path, first = "", low
     while type_ is not None and (low, size) != (0, type_.resolved.size):
         resolved = type_.resolved
         inner = None
         if resolved.kind == "struct":
-            inner = next(((f".{name}", each.type, each.offset) for name, each in resolved.members.items()
+            inner = next((("" if each.base else f".{name}", each.type, each.offset) for name, each in resolved.members.items()
                           if not each.bit_size and each.offset <= low and low + size <= each.offset + each.type.resolved.size), None)
         elif resolved.kind == "array" and (width := resolved.element.resolved.size) and low // width == (low + size - 1) // width:
             inner = f"[{low // width}]", resolved.element, low // width * width
         if inner is None:
             is_text = resolved.kind == "array" and resolved.element.resolved.is_text
-            part = _bytes_of(low, size, resolved.size)
-            return f"{path.removeprefix('.')}, {part}" if path else part, type_ if is_text else None
+            part = f"{path.removeprefix('.')}, {_bytes_of(low, size, resolved.size)}" if path else _bytes_of(first, size, whole)
+            return part, type_ if is_text else None
         path, type_, low = path + inner[0], inner[1], low - inner[2]
-    return (path.removeprefix("."), type_) if path else (_bytes_of(low, size, whole), None)
+    return path.removeprefix(".") or _bytes_of(first, size, whole), type_
 
 
 def _hops(session: "Session", raw: "list[Any]", type_: "Type | None") -> list[Hop]:
