@@ -232,7 +232,6 @@ Answer try_locked_memory() {
 Answer try_network() {
   NetworkSpec spec;
   spec.hosts = {"a", "b"};
-  spec.first_address = 0x0a4d0001;
   auto network = Network::make(spec);
   return {network.has_value(), network ? "yes" : network.error().message};
 }

@@ -117,13 +117,13 @@ std::string joined(const std::vector<std::string>& names, const char* with) {
 // The links that the ends mean, and how to call them.
 Result<std::vector<NamedLink>> links_of(const std::string& path, const toml::node& node, std::string_view what,
                                         const GroupSpec& group, const Ends& ends, std::string& called) {
-  std::vector<std::string> all;
-  for (const ProgramSpec& program : group.programs) all.push_back(program.name);
-  std::vector<NamedLink> links;
   if (ends.everywhere()) {
+    std::vector<std::string> all;
+    for (const ProgramSpec& program : group.programs) all.push_back(program.name);
     called = "all";
     return links_between(group, all);
   }
+  std::vector<NamedLink> links;
   called = ends.from.empty() ? joined(ends.between, " - ") : joined(ends.from, ", ") + " > " + joined(ends.to, ", ");
   for (const std::string& from : ends.from.empty() ? ends.between : ends.from)
     for (const std::string& to : ends.from.empty() ? ends.between : ends.to)
@@ -232,7 +232,6 @@ LinkChange::Kind kind_of(Action action) {
 
 Result<void> read_network(const std::string& path, const toml::table& table, GroupSpec& group) {
   NetworkSpec& network = group.network;
-  network.first_address = 0x0a4d0001;  // 10.77.0.1
   double ms = 0;
   for (const auto& [key, node] : table) {
     if (key == "subnet") {
@@ -268,9 +267,9 @@ Result<void> read_network_event(const std::string& path, const toml::node& node,
   change.kind = kind_of(action);
   const double at = event.at;
   if (action == Action::heal && node.value<bool>().value_or(false)) {
-    std::vector<std::string> all;
-    for (const ProgramSpec& program : group.programs) all.push_back(program.name);
-    event = network_event(group, links_between(group, all), change, "all");
+    std::string called;
+    FRIDAY_TRY(links, links_of(path, node, key, group, Ends{}, called));
+    event = network_event(group, links, change, called);
   } else if (node.is_table()) {
     FRIDAY_TRY(read, read_change(path, node, key, action, change, group));
     event = std::move(read);

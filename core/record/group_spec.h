@@ -44,10 +44,10 @@ const char* name_of(EventSpec::Action action);
 // The hosts on which the programs run, if the group has a network of its own (network.h).
 struct NetworkSpec {
   std::vector<std::string> hosts;  // host i has the address first_address + i; empty: the group has no such network
-  uint32_t first_address = 0;  // in host byte order; the first address of the subnet behind that of the subnet itself
-  unsigned prefix = 24;        // of the subnet, in bits: 8 to 30
-  LinkDefaults links;          // of each link, as long as no event changes it
-  uint64_t seed = 1;           // of the fates of packets
+  uint32_t first_address = 0x0a4d0001;  // 10.77.0.1, in host byte order: the one behind the address of the subnet
+  unsigned prefix = 24;                 // of the subnet, in bits: 8 to 30
+  LinkDefaults links;                   // of each link, as long as no event changes it
+  uint64_t seed = 1;                    // of the fates of packets
 
   uint32_t broadcast() const { return first_address | (~0u >> prefix); }
   // "10.77.0.2", the address of a host of this network.

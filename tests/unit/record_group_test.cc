@@ -3,33 +3,14 @@
 
 #include <csignal>
 
-#include "core/base/files.h"
-#include "core/record/group.h"
+#include "tests/unit/record_group_support.h"
 
 namespace friday {
 namespace {
 
-class GroupFile : public testing::Test {
- protected:
-  Result<GroupSpec> parse(const std::string& text) {
-    const std::string path = testing::TempDir() + "/friday-group-" + std::to_string(getpid()) + ".toml";
-    EXPECT_TRUE(write_file_atomically(path, text));
-    auto group = read_group(path);
-    unlink(path.c_str());
-    return group;
-  }
-  // The message without the directory.
-  std::string refusal(const std::string& text) {
-    auto group = parse(text);
-    if (group) return "accepted";
-    EXPECT_EQ(group.error().code, ErrorCode::bad_input);
-    return group.error().message.substr(group.error().message.find(".toml") + 5);
-  }
-};
-
 constexpr char kNode[] = "[[node]]\nname = \"a\"\ncommand = [\"/bin/true\"]\n";
 
-TEST_F(GroupFile, HoldsEveryKey) {
+TEST(GroupFile, HoldsEveryKey) {
   auto group = parse(R"(
 [group]
 stop_after = 2.5
@@ -69,7 +50,7 @@ record = false
   EXPECT_TRUE(two.output.empty() && two.cwd.empty() && two.environment.empty());
 }
 
-TEST_F(GroupFile, KeepsTheOrderOfNodes) {
+TEST(GroupFile, KeepsTheOrderOfNodes) {
   std::string text;
   for (int i = 0; i < 30; i++) text += fmt::format("[[node]]\nname = \"n{}\"\ncommand = [\"x\"]\n", 29 - i);
   auto group = parse(text);
@@ -77,7 +58,7 @@ TEST_F(GroupFile, KeepsTheOrderOfNodes) {
   for (int i = 0; i < 30; i++) EXPECT_EQ(group->programs[static_cast<size_t>(i)].name, fmt::format("n{}", 29 - i));
 }
 
-TEST_F(GroupFile, OrdersStartsAndEnds) {
+TEST(GroupFile, OrdersStartsAndEnds) {
   auto group = parse(R"(
 [group]
 linger = 0.5
@@ -128,7 +109,7 @@ restart = "proxy"
   EXPECT_EQ(events, "1 stop 2; 2 continue 2; 4.5 kill 1; 6 restart 1; ");
 }
 
-TEST_F(GroupFile, RefusesOrdersThatCannotBe) {
+TEST(GroupFile, RefusesOrdersThatCannotBe) {
   const std::string node = kNode, two = "[[node]]\nname = \"b\"\ncommand = [\"x\"]\n";
   EXPECT_THAT(refusal(node + "ready = \"soon\"\n"), testing::StartsWith(":4: ready: \"soon\" does not say"));
   EXPECT_THAT(refusal(node + "ready = \"port 70000\"\n"), testing::HasSubstr("does not say"));
@@ -146,7 +127,7 @@ TEST_F(GroupFile, RefusesOrdersThatCannotBe) {
   EXPECT_THAT(refusal(node + "[[event]]\nat = 1\nkill = \"a\"\nstop = \"a\"\n"), testing::HasSubstr("does one thing"));
 }
 
-TEST_F(GroupFile, RefusesWithPlaceAndReason) {
+TEST(GroupFile, RefusesWithPlaceAndReason) {
   const std::string node = kNode;
   EXPECT_THAT(refusal(""), testing::HasSubstr("no [[node]] table"));
   EXPECT_THAT(refusal("[[node]]\nname = \n"), testing::StartsWith(":2: "));
@@ -168,7 +149,7 @@ TEST_F(GroupFile, RefusesWithPlaceAndReason) {
   EXPECT_THAT(refusal("[node]\nname = \"a\"\n"), testing::StartsWith(":1: unknown entry \"node\""));
 }
 
-TEST_F(GroupFile, RefusesNamesThatOtherNamesAreMadeOf) {
+TEST(GroupFile, RefusesNamesThatOtherNamesAreMadeOf) {
   // NAME/child-1 and NAME#2 are made by Friday; * ? , ! and blanks belong to node lists; digits alone are ids.
   for (const char* name : {"a/b", "a#2", "a*", "a,b", "!a", "a b", "7"})
     EXPECT_THAT(refusal(fmt::format("[[node]]\nname = \"{}\"\ncommand = [\"x\"]\n", name)),
@@ -178,7 +159,7 @@ TEST_F(GroupFile, RefusesNamesThatOtherNamesAreMadeOf) {
     EXPECT_TRUE(parse(fmt::format("[[node]]\nname = \"{}\"\ncommand = [\"x\"]\n", name))) << name;
 }
 
-TEST_F(GroupFile, MustExist) {
+TEST(GroupFile, MustExist) {
   auto group = read_group("/absent/group.toml");
   ASSERT_FALSE(group);
   EXPECT_THAT(group.error().message, testing::HasSubstr("/absent/group.toml"));

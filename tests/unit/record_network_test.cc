@@ -6,11 +6,10 @@
 #include <array>
 #include <set>
 
-#include "core/base/files.h"
 #include "core/record/faults.h"
-#include "core/record/group.h"
 #include "core/record/links.h"
 #include "core/record/placeholders.h"
+#include "tests/unit/record_group_support.h"
 
 namespace friday {
 namespace {
@@ -18,23 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-Result<GroupSpec> parse(const std::string& text) {
-  const std::string path = testing::TempDir() + "/friday-network-" + std::to_string(getpid()) + ".toml";
-  EXPECT_TRUE(write_file_atomically(path, text));
-  auto group = read_group(path);
-  unlink(path.c_str());
-  return group;
-}
-
-// The message without the directory.
-std::string refusal(const std::string& text) {
-  auto group = parse(text);
-  if (group) return "accepted";
-  EXPECT_EQ(group.error().code, ErrorCode::bad_input);
-  return group.error().message.substr(group.error().message.find(".toml") + 5);
-}
-
 // Four nodes in 16 lines, of which n3 and n4 share a host.
 const std::string kNodes = [] {
   std::string text;
