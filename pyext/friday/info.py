@@ -70,8 +70,8 @@ def _time(session: "Session", command: Command, out: Output) -> None:
     part, _ = session.backend.progress()
     out(f"logical time {session.logical_time} s since the recording's start, {part:.1%} of its events done, "
         f"sync {session.backend.sync()}")
-    rows = []
-    for node in _chosen(session, command):
+    rows, nodes = [], _chosen(session, command)
+    for node in nodes:
         state = node.state
         if state == "not started":
             rows.append((f"node {node}", node.full_name, "", "", state))
@@ -80,7 +80,7 @@ def _time(session: "Session", command: Command, out: Output) -> None:
                          "" if state == "alive" else state))
     for line in table(rows):
         out(line)
-    if step := last_step(session, [int(node) for node in _chosen(session, command)]):
+    if step := last_step(session, [int(node) for node in nodes]):
         out(step)
 
 

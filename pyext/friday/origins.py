@@ -171,39 +171,38 @@ def _hops(session: "Session", raw: "list[Any]", type_: "Type | None") -> list[Ho
     return hops
 
 
-def _place_of(session: "Session", node: int, expression: str) -> tuple[str, int, int, tuple[int, int]]:
-    """(kind, first byte, size, bits) of what an expression denotes on a node; bits as for Backend.origin()."""
+def _place_of(session: "Session", node: int, expression: str) -> "tuple[str, int, int, tuple[int, int], Type | None]":
+    """(kind, first byte, size, bits, type) of what an expression denotes on a node; bits as for Backend.origin(). A register that is named as such,
+    and a bit-field, have no type here: their bytes are not what the type says."""
     if expression.startswith("$") and (register := _register(expression[1:])):
-        return *register, (0, 0)
+        return *register, (0, 0), None
     try:
-        _, data, _ = session.backend.read(node, session.plans[expression])
+        type_id, data, _ = session.backend.read(node, session.plans[expression])
     except NoSymbol as error:
         raise session.names.teach(node, expression, error) from None
     try:
         _, address, _ = session.backend.read(node, session.plans[f"&({expression})"])
     except BadExpression as error:
         if found := re.search(r"in register (\$\w+)", str(error)):
-            kind, low, size, bits = _place_of(session, node, found[1])
-            return kind, low, min(size, len(data)), bits
+            kind, low, size, bits, _ = _place_of(session, node, found[1])
+            return kind, low, min(size, len(data)), bits, session.types[type_id]
         raise UsageError(f"{expression} is no place in memory or in a register, so nothing has written it: name a variable, a member, `*pointer` or `$rax`") from None
     if field := _bit_field(session, node, expression):
-        return "memory", field[0], field[1], field[2:]
-    return "memory", int.from_bytes(address, "little"), len(data), (0, 0)
+        return "memory", field[0], field[1], field[2:], None
+    return "memory", int.from_bytes(address, "little"), len(data), (0, 0), session.types[type_id]
 
 
 def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most: int) -> list[Hop]:
     """The way back of a value. The group stands where it stood then."""
     check(session, "origin")
     with remembered(session):
-        type_ = None
         if isinstance(what, str):
             where = session.id_of(node)
-            kind, low, size, bits = _place_of(session, where, what)
-            if not bits[1] and not what.startswith("$"):
-                type_ = session.types[session.backend.read(where, session.plans[what])[0]]
+            kind, low, size, bits, type_ = _place_of(session, where, what)
         else:
             hop, chosen = what
             go_to(session, hop.mark)
             where, kind, low, size, bits = int(hop.node), chosen.at.where, chosen.at.low, chosen.at.size, (0, 0)
+            type_ = None
         raw = session._search(lambda: session.backend.origin(where, kind, low, size, bits, most))
         return _hops(session, raw, type_)
