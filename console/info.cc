@@ -88,6 +88,7 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
   if (node.parent) out["parent"] = node.parent->value;
   if (node.spawned_by) out["spawned_by"] = node.spawned_by->value;
   if (node.replaces) out["replaces"] = node.replaces->value;
+  if (node.chaos) out["chaos_seed"] = *node.chaos;
   if (!node.notice.empty()) out["notice"] = node.notice;
   if (node.problem) {
     out["problem"] = node.problem->message;
@@ -268,6 +269,8 @@ void print_info(const json& info) {
         counted(node["call_sites"]["patched"].get<uint64_t>(), "call site"),
         node["call_sites"]["left_to_catch_all"].get<uint64_t>(), counted(node["calls_caught"].get<uint64_t>(), "call"));
     say("  ended     {}\n", node["ended"].get<std::string>());
+    if (node.contains("chaos_seed"))
+      say("  chaos     recorded with --chaos, seed {}\n", node["chaos_seed"].get<uint64_t>());
     if (node.contains("notice")) say("  notice    {}\n", node["notice"].get<std::string>());
   }
   for (const auto& step : info.value("steps", json::array()))

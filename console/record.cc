@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <random>
 
 #include "console/complain.h"
 #include "console/paths.h"
@@ -33,7 +34,7 @@ struct RecordOptions {
   std::optional<uint64_t> seed;
   uint32_t state_every = 0;
   std::string output;
-  bool strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false;
+  bool chaos = false, strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false;
   bool print_systemd = false, print_container = false;
 };
 
@@ -189,7 +190,7 @@ int run_once(const RecordOptions& options, const GroupSpec& group, const GroupRu
   if (!options.quiet) {
     print_summary(options, run->launch);
     for (const std::string& text : bad_ends_of_unrecorded(run->launch)) say(stderr, "friday: {}\n", text);
-    if (run->seed) fmt::print(stderr, "friday: the faults of the network and of chance had the seed {}\n", *run->seed);
+    if (run->seed) fmt::print(stderr, "friday: what was left to chance had the seed {}\n", *run->seed);
     if (run->code)
       say(stderr, "friday: the run {}: {}\n", run->result == GroupRun::Result::failed ? "failed" : "was not judged",
           run->why);
@@ -204,18 +205,25 @@ int run_record(const RecordOptions& options) {
     return complain("record",
                     {ErrorCode::usage,
                      "no place for the recording: add -o REC, a directory, which is created if it does not exist"});
-  if (options.group.empty() && (options.until_failure || !options.predicates.empty() || options.seed))
+  if (options.group.empty() && (options.until_failure || !options.predicates.empty()))
     return complain("record", {ErrorCode::usage,
-                               "--until-failure, --predicate and --seed belong to a group: add --group GROUP.toml, "
-                               "which may describe a single program, too"});
+                               "--until-failure and --predicate belong to a group: add --group GROUP.toml, which may "
+                               "describe a single program, too"});
+  if (options.group.empty() && options.seed && !options.chaos)
+    return complain("record", {ErrorCode::usage,
+                               "--seed belongs to a group with random faults, or to --chaos: add --group GROUP.toml or "
+                               "--chaos"});
   auto group = options.group.empty() ? single_program(options) : described_group(options);
   if (!group) return complain("record", group.error());
   auto launch = launch_options(options);
   if (!launch) return complain("record", launch.error());
   if (options.group.empty()) {
+    if (options.chaos) launch->collector.chaos = options.seed ? *options.seed : std::random_device()();
     auto result = run_group(*group, *launch);
     if (!result) return complain("record", result.error());
     if (!options.quiet) print_summary(options, *result);
+    if (!options.quiet && options.chaos)
+      fmt::print(stderr, "friday: what was left to chance had the seed {}\n", *launch->collector.chaos);
     if (result->ended_by == GroupEnd::strict) return 1;
     if (WIFEXITED(result->status)) return WEXITSTATUS(result->status);
     return 128 + (WIFSIGNALED(result->status) ? WTERMSIG(result->status) : 0);
@@ -224,6 +232,7 @@ int run_record(const RecordOptions& options) {
   run.launch = std::move(*launch);
   run.predicate_command = {executable_path(), "run"};
   run.seed = options.seed;
+  run.chaos = options.chaos;
   return options.until_failure ? run_until(options, *group, run) : run_once(options, *group, run);
 }
 
@@ -251,14 +260,19 @@ void add_record_command(CLI::App& app, int* status) {
       "With --until-failure: which recordings stay: failed, all, or those that failed and the last K that "
       "passed (default: 2)");
   command
-      ->add_option("--seed", options->seed,
-                   "The seed of random faults ([faults] of the group file), instead of the one in the file")
+      ->add_option(
+          "--seed", options->seed,
+          "The seed of --chaos and of random faults ([faults] of the group file), instead of the one in the file")
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 63) - 1))
       ->type_name("N");
   command
       ->add_option("--predicate", options->predicates,
                    "A script for `friday run` that judges the recording of the group; may be repeated")
       ->allow_extra_args(false);
+  command->add_flag(
+      "--chaos", options->chaos,
+      "Make rare interleavings likelier: hold threads back, shorten reads and writes of streams, and delay "
+      "what arrives, at random by the seed");
   command->add_flag("--strict", options->strict, "End the whole group when a program makes a call that is not handled");
   command->add_option("--max-size", options->max_size,
                       "End the recording when its traces take this much of the disk (500M, 20G); the programs go on");
@@ -280,8 +294,9 @@ void add_record_command(CLI::App& app, int* status) {
   command->add_option("program", options->command, "The program and its arguments, after --");
   command->footer(
       "Examples:\n  friday record -o REC --node primary -- redis-server --port 7000\n  friday record -o REC --group "
-      "ring.toml\n  friday record -o RUNS --group ring.toml --until-failure 100 --keep 3\n  friday record "
-      "--list-calls");
+      "ring.toml\n  friday record -o RUNS --group ring.toml --until-failure 100 --keep 3\n  friday record -o RUNS "
+      "--group ring.toml --chaos --until-failure "
+      "100\n  friday record --list-calls");
   command->callback([options, status] { *status = run_record(*options); });
 }
 

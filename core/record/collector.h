@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,7 @@ struct CollectorOptions {
   // The text that a program writes to its standard output and error is kept up to so many bytes and half of what its
   // trace has; 0: not at all.
   uint64_t output = kUsualOutput;
+  std::optional<uint64_t> chaos;  // the seed with which the programs are disturbed at random; without it they are not
   bool compress = true;
   uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
   Progress::Tell tell;    // called during long file copies, for which programs wait; may be empty
@@ -107,6 +109,7 @@ class Collector {
   void answer_hello(Node& node, const shim::Request& request);
   void answer_module(Node& node, const shim::Request& request, int fd);
   void answer_fork(Node& node);
+  uint64_t chaos_key_of(const Node& node) const;
   void answer_spawn(Node& node, const shim::Request& request);
   void note_execution(Node& node, const shim::Request& request);
   void end_by_execution(Node& node, const std::string& text);

@@ -51,6 +51,7 @@ void Collector::write_description(Node& node) {
                                                                                         : node.end_text}}},
       {"instrumented", node.hello},
       {"notice", node.notice()}};
+  if (options_.chaos) d["chaos"] = *options_.chaos;
   // If the description cannot be written, names are lost but no events: readers derive the rest from the trace.
   (void)write_beneath(node.directory.below("node.json"),
                       d.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -14,6 +14,7 @@
 #include "core/base/printable.h"
 #include "core/record/collector_node.h"
 #include "core/record/instrumentable.h"
+#include "core/shim/chaos_draw.h"
 
 namespace friday {
 
@@ -170,6 +171,7 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   reply.state_every = options_.state_every;
   constexpr uint64_t kMiB = 1 << 20;
   reply.output_mib = static_cast<uint32_t>(std::min<uint64_t>((options_.output + kMiB - 1) / kMiB, UINT32_MAX));
+  reply.chaos_key = chaos_key_of(now);
   if (options_.catch_all_only) reply.flags |= shim::kCatchAllOnly;
   int fds[2] = {now.trace.get(), tokens_.get()};
   send_reply(now.socket.get(), &reply, sizeof reply, fds, 2);
@@ -255,6 +257,15 @@ void Collector::answer_module(Node& node, const shim::Request& request, int fd) 
   send_reply(node.socket.get(), bytes.data(), bytes.size(), nullptr, 0);
 }
 
+// The key with which the shim draws what it does to the node's calls; 0: nothing. It depends on names only, because ids
+// and process ids differ from run to run.
+uint64_t Collector::chaos_key_of(const Node& node) const {
+  if (!options_.chaos) return 0;
+  std::string names;
+  for (const std::string& name : node.origin.lineage) names += name + '\n';
+  return shim::chaos_key_of(*options_.chaos, names.data(), names.size());
+}
+
 void Collector::answer_fork(Node& node) {
   shim::ForkReply reply{};
   NodeOrigin origin = node.origin;
@@ -269,6 +280,7 @@ void Collector::answer_fork(Node& node) {
   }
   (*child)->hello = true;
   reply.ok = 1;
+  reply.chaos_key = chaos_key_of(**child);
   memcpy(reply.node_uuid, (*child)->uuid, 16);
   int fds[2] = {(*child)->trace.get(), theirs->get()};
   send_reply(node.socket.get(), &reply, sizeof reply, fds, 2);

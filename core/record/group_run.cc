@@ -51,7 +51,7 @@ bool depends_on_chance(const GroupSpec& group) {
 
 // Draws the random faults of this run, and says how packets are lost.
 Result<void> draw_by_seed(GroupSpec& group, const GroupRunOptions& options, GroupRun& run) {
-  if (!depends_on_chance(group)) return {};
+  if (!depends_on_chance(group) && !options.chaos) return {};
   run.seed = options.seed ? options.seed : parse_seed(group.faults.seed);
   if (!run.seed)
     return fail(ErrorCode::bad_input, "the seed of [faults] became \"{}\", which is no number", group.faults.seed);
@@ -150,6 +150,7 @@ Result<GroupRun> run_group_once(const GroupSpec& group, const GroupRunOptions& o
   launch.directory = placeholders.directory();
   GroupRun run;
   FRIDAY_TRY_VOID(draw_by_seed(filled, options, run));
+  if (options.chaos) launch.collector.chaos = run.seed;
   const auto start = Clock::now();
   FRIDAY_TRY(launched, run_group(filled, launch));
   run.launch = std::move(launched);

@@ -15,8 +15,9 @@ namespace friday {
 struct GroupRunOptions {
   LaunchOptions launch;
   unsigned number = 1;  // of the run: {run}
-  // Of random faults, 0 to 2^63 - 1; without it the seed of the group file.
+  // Of random faults and of chaos, 0 to 2^63 - 1; without it the seed of the group file.
   std::optional<uint64_t> seed;
+  bool chaos = false;  // the recorded programs are disturbed at random (CollectorOptions::chaos), by that seed
   // Programs without `stdout` or `stderr` write to NAME.log in the recording instead of the caller's output.
   bool keep_output = false;
   // What runs a predicate: these words, the script, the recording.

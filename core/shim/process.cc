@@ -11,6 +11,7 @@
 #include <linux/signal.h>
 
 #include "core/shim/calls.h"
+#include "core/shim/chaos.h"
 #include "core/shim/collector.h"
 #include "core/shim/patch.h"
 #include "core/shim/process.h"
@@ -181,6 +182,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
       trace_header()->running = kComputing;
       collector_send(kForked, 0, (int)area->tid, nullptr);
       area->sequence = 0;
+      chaos_key = reply.chaos_key;
       clock_calibrate();
       group_enter(area, nullptr);
       EventWriter writer(kThreadStart, area, (uint16_t)frame->rax, nullptr, 0);

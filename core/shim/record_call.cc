@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 
 #include "core/shim/calls.h"
+#include "core/shim/chaos.h"
 #include "core/shim/collector.h"
 #include "core/shim/kernel_structs.h"
 #include "core/shim/memory.h"
@@ -21,11 +22,13 @@ using namespace format;
 
 namespace {
 
-void lend_for_call(const CallFrame* frame, ThreadArea* area, const CallInfo& info, const Recorded& done) {
+void lend_for_call(const CallFrame* frame, ThreadArea* area, const CallInfo& info, const Recorded& done,
+                   Turn turn = Turn::usual) {
   area->call_hash = done.hash;
   area->call_ticks = done.entry;
   area->call_number = (uint32_t)frame->rax;
-  token_lend(area, info.flags & kQuick && !(is_coded(info) && waits_by_code(frame)));
+  const bool quick = info.flags & kQuick && !(is_coded(info) && waits_by_code(frame));
+  token_lend(area, turn == Turn::usual ? quick : turn == Turn::longer);
 }
 
 // Makes a call that changes a file which is mapped as shared memory. The token is kept, so that no other process reads
@@ -66,8 +69,12 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   trace_header()->running = kInCall;
   trace_header()->dies_of = signals_own_death(frame, area);
   const bool shared = (live_threads > 1 || group_member()) && !done.changed.object;
-  if (shared) lend_for_call(frame, area, info, done);
-  done.result = done.changed.object    ? make_change(frame, area, info, &done)
+  ChaosPlan plan;
+  const bool chaos = __builtin_expect(chaos_key != 0, 0) && !done.changed.object;
+  if (chaos) plan = chaos_plan(frame, area, info, shared);
+  if (shared) lend_for_call(frame, area, info, done, plan.turn);
+  done.result = chaos                  ? chaos_call(area, frame, info, plan)
+                : done.changed.object  ? make_change(frame, area, info, &done)
                 : info.flags & kPathIn ? call_with_path(area, frame, info)
                                        : interruptible_call(area, frame);
   done.exit = ticks_now();

@@ -351,6 +351,7 @@ struct HelloReply {
   uint32_t state_every;  // every how many calls a thread's state is hashed; 0: never
   // The process's output is kept (format::kOutput) up to so many MiB and half of what its trace has; 0: not at all.
   uint32_t output_mib;
+  uint64_t chaos_key;  // ChaosPlace::key of the process; 0: chaos is off
   // Offsets of functions in the vdso (vdso(7)); 0: it has no such function.
   uint64_t vdso_clock_gettime;
   uint64_t vdso_gettimeofday, vdso_time, vdso_getcpu, vdso_clock_getres, vdso_getrandom;
@@ -407,6 +408,7 @@ struct ModuleReply {
 struct ForkReply {
   uint32_t ok;
   uint8_t node_uuid[16];
+  uint64_t chaos_key;  // of the child
 };
 
 }  // namespace friday::shim

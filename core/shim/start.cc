@@ -8,6 +8,7 @@
 #include <linux/prctl.h>
 #include <linux/resource.h>
 
+#include "core/shim/chaos.h"
 #include "core/shim/collector.h"
 #include "core/shim/memory.h"
 #include "core/shim/patch.h"
@@ -135,6 +136,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   native(sys::close, tokens_fd);
   catch_all_only = hello.flags & kCatchAllOnly;
   state_every = hello.state_every;
+  chaos_key = hello.chaos_key;
   output_limit = (uint64_t)hello.output_mib << 20;
   native(sys::arch_prctl, ARCH_SET_GS, area);
   area->alive = 1;

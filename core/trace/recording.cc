@@ -104,6 +104,7 @@ Result<void> read_node_json(const Beneath& file, NodeInfo& node) {
   node.strict = field<bool>(object, "strict", false);
   node.dropped = field<uint64_t>(object, "dropped", 0);
   node.notice = field<std::string>(object, "notice", "");
+  if (const auto seed = object.find("chaos"); seed != object.end() && seed->is_number_unsigned()) node.chaos = *seed;
   node.lineage = strings(object, "lineage");
   node.end = end_from_json(object);
   if (auto end = object.find("recording_end");

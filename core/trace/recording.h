@@ -70,7 +70,8 @@ struct NodeInfo {
   // CLOCK_MONOTONIC of its host when the recorder saw that the process had ended; 0 if it did not see that.
   int64_t ended_ns = 0;
   NodeEnd end;
-  std::string notice;  // a remark of the recorder that readers should see; empty if there is none
+  std::optional<uint64_t> chaos;  // the seed of `friday record --chaos`, if it was on
+  std::string notice;             // a remark of the recorder that readers should see; empty if there is none
   bool strict = false;
   uint64_t dropped = 0;
   uint64_t events = 0;       // count in the trace's header
