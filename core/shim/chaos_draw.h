@@ -52,7 +52,7 @@ constexpr uint64_t chaos_length(const ChaosPlace& place, uint64_t asked, uint64_
 
 // The longest that a call is held back by its thread's priority, by the delay of a delivery, and in either way if the
 // program made it non-blocking. In nanoseconds.
-inline constexpr uint64_t kLongestHold = 8000000, kLongestDelay = 8000000, kLongestAtOnce = 1000000;
+inline constexpr uint64_t kLongestHold = 8000000, kLongestDelay = 12000000, kLongestAtOnce = 1000000;
 
 // How many events of a thread its priority lasts.
 inline constexpr uint32_t kPriorityEvents = 16;
@@ -77,10 +77,11 @@ constexpr Turn chaos_turn(const ChaosPlace& place) {
   return number < 2 ? Turn::shorter : number == 2 ? Turn::longer : Turn::usual;
 }
 
-// For how many nanoseconds a delivery is delayed, and whether that is after the call has returned in the kernel.
+// For how many nanoseconds a delivery is delayed, and whether that is after the call has returned in the kernel. A wait
+// after it lets what another connection has brought overtake; a wait before it lets more arrive on the same one.
 constexpr uint64_t chaos_delay(const ChaosPlace& place) {
   return chaos_drawn(place, Draw::delay) % 6 ? 0 : 1 + chaos_drawn(place, Draw::delay_time) % kLongestDelay;
 }
-constexpr bool chaos_delays_after(const ChaosPlace& place) { return chaos_drawn(place, Draw::delay_side) % 2; }
+constexpr bool chaos_delays_after(const ChaosPlace& place) { return chaos_drawn(place, Draw::delay_side) % 4 != 0; }
 
 }  // namespace friday::shim
