@@ -56,3 +56,15 @@ def test_the_seed_of_one_program(recorder, targets):
     assert f"had the seed {seed}" in drawn.stderr
     refused = recorder.record(["/bin/echo", "hello"], options=["--seed", "1"])
     assert refused.returncode != 0 and "--chaos" in refused.stderr
+
+
+def test_a_group_of_servers_works_on(recorder, build):
+    """Four nodes of the replicated store and their client: it acknowledges writes as ever, and all verify together."""
+    ports = "{port:a},{port:b},{port:c},{port:d}"
+    nodes = [{"name": f"n{i}", "command": [build / "apps" / "replicas", "--id", str(i), "--ports", ports, "--directory", "{dir}"]} for i in range(4)]
+    client = {"name": "client", "record": False, "stdout": "client.out", "command": [build / "apps" / "replicasclient", "--ports", ports]}
+    recording = recorder.group({"group": {"stop_when_ends": "client", "timeout": 100}, "node": [*nodes, client]}, options=["--chaos", "--seed", "11"], timeout=150)
+    assert recording.returncode == 0, recording.stderr
+    assert "acknowledged" in (recording.path / "client.out").read_text()
+    assert {node["chaos_seed"] for node in recorder.info(recording)["nodes"]} == {11}
+    recorder.verify(recording)
