@@ -170,7 +170,21 @@ bool coded_complete(const CallFrame* frame, const ThreadArea* area, long result,
 bool waits_by_code(const CallFrame* frame);
 void note_fcntl(EventWriter& writer, const uint64_t* arguments, long result);
 // The error, as a negative number, with which a call fails that would harm the recording; 0: the call may be made.
-long refused_for_shim(const CallFrame* frame);
+// ENOSYS: it counts as refused, like calls that the table refuses.
+long refused_for_shim(const CallFrame* frame, const ThreadArea* area);
+
+// The hash of bytes that a call reads, together with the one of what it has read before. Unchanged if they are not
+// readable.
+uint64_t hash_at(uint64_t address, uint64_t size, uint64_t hash);
+
+// ---- tracing.cc: ptrace(2)
+Block tracing_output(const uint64_t* arguments);
+Block tracing_inner_output(const uint64_t* arguments, long result);  // after the call has succeeded
+uint64_t tracing_input_hash(const uint64_t* arguments);
+enum class ShimIn { no, yes, unknown };
+ShimIn shim_in(uint64_t pid);  // whether the process has the shim; unknown if it is gone or this one may not trace it
+bool asks_to_be_traced(const CallFrame* frame);
+bool tracing_refused(const CallFrame* frame, const ThreadArea* area);
 
 // ---- ioctls.cc
 int ioctl_output_bytes(uint64_t code);  // how many bytes the request writes at its argument; -1: not known

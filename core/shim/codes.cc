@@ -140,6 +140,7 @@ Block coded_output(const CallFrame* frame) {
     case sys::msgctl: return msgctl_output(a);
     case sys::keyctl: return keyctl_output(a);
     case sys::seccomp: return seccomp_output(a);
+    case sys::ptrace: return tracing_output(a);
     case sys::fcntl: return fcntl_output(a[1] & 0xffffffff, a[2]);
     case sys::prctl: return prctl_output(a);
     case sys::futex: return futex_output(a);
@@ -150,6 +151,7 @@ Block coded_output(const CallFrame* frame) {
 bool coded_complete(const CallFrame* frame, const ThreadArea* area, long result, Block* out, Block* inner) {
   const uint64_t* a = arguments_of(frame);
   if (!out->known || (frame->rax == sys::ioctl && !ioctl_inner_output(a, inner))) return false;
+  if (frame->rax == sys::ptrace) *inner = tracing_inner_output(a, result);
   if (out->by_result) out->size = min(out->size, (uint64_t)result);
   if (frame->rax == sys::prctl && a[0] == PR_GET_TID_ADDRESS)
     friday_copy_out((void*)a[1], &area->clear_tid, 8);  // the kernel's address is not the program's
@@ -176,7 +178,7 @@ void note_fcntl(EventWriter& writer, const uint64_t* a, long result) {
   }
 }
 
-long refused_for_shim(const CallFrame* frame) {
+long refused_for_shim(const CallFrame* frame, const ThreadArea* area) {
   constexpr uint64_t kSetMdwe = 65;  // PR_SET_MDWE, kernel 6.3
   const uint64_t* a = arguments_of(frame);
   switch (frame->rax) {
@@ -186,6 +188,7 @@ long refused_for_shim(const CallFrame* frame) {
     // PR_TSC_SIGSEGV would forbid the shim to read the time-stamp counter, and PR_SET_MDWE to make code writable, also
     // after execve(2). The latter fails as with kernels before 6.3.
     case sys::prctl: return a[0] == kSetMdwe || (a[0] == PR_SET_TSC && (uint32_t)a[1] == PR_TSC_SIGSEGV) ? -EINVAL : 0;
+    case sys::ptrace: return tracing_refused(frame, area) ? -ENOSYS : 0;
     // Since kernel 6.13 it may change the memory of the calling process. It fails as with older kernels.
     case sys::process_madvise: return advice_changes_memory(a[3]) ? -EINVAL : 0;
     default: return 0;
@@ -201,6 +204,7 @@ void end_at_call(const CallFrame* frame) {
     case sys::clone: codes[0] = a[0] & ~0xffull; break;  // without the exit signal
     case sys::fcntl: codes[0] = a[1] & 0xffffffff; break;
     case sys::prctl:
+    case sys::ptrace:
     case sys::seccomp: codes[0] = a[0]; break;
     case sys::futex: codes[0] = a[1] & kFutexCommand; break;
     default: return trace_end(kEndUnhandled, (int)frame->rax, call_info(frame->rax).name);

@@ -36,6 +36,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     if (can_leave(area)) leave_at_call();
     process_seals(area);
   }
+  if (asks_to_be_traced(frame) && !tracing_refused(frame, area) && can_leave(area)) leave_at_call();
   if (const char* why = area->native ? nullptr : reason_to_leave(frame)) {
     if (can_leave(area)) leave_at_call();
     frame->rax = (uint64_t)refuse_instead(frame, why);

@@ -5,6 +5,7 @@
 // the call's return, if it has failed; the parent's return from vfork(2), if a vfork child has made the call; otherwise
 // there is none.
 #include <linux/fcntl.h>
+#include <linux/ptrace.h>
 
 #include "core/shim/calls.h"
 #include "core/shim/collector.h"
@@ -190,6 +191,35 @@ long exec_with_shim(long call, const uint64_t* a, bool executable) {
   return result;
 }
 
+// Makes the execve(2) or execveat(2) of a vfork child that has asked to be traced: its program is not recorded. Only
+// here it becomes traced. A signal of the shim's would have stopped it before, and with it the parent, which waits for
+// the child and could not let it go on.
+long exec_traced(long call, const uint64_t* a, const char* path) {
+  unsigned count;
+  char** given = (char**)(call == sys::execve ? a[2] : a[3]);
+  if (!count_entries(given, &count) || count > 8000) return exec_call(me(), call, a);
+  char* list[count + 1];
+  unsigned kept = 0;
+  const bool readable = probed([&] {
+    for (unsigned i = 0; i < count; i++)
+      if (!names(given[i], kSocketVariable) && !names(given[i], kProgramVariable)) list[kept++] = given[i];
+  });
+  if (!readable) return -EFAULT;
+  list[kept] = nullptr;
+  uint64_t changed[6];
+  memcpy(changed, a, sizeof changed);
+  changed[call == sys::execve ? 2 : 3] = (uint64_t)list;
+  char text[sizeof Request::text] = "a program that it traces (ptrace) is not recorded: ";
+  const size_t length = length_of(text);
+  memcpy(text + length, path, min(length_of(path) + 1, sizeof text - length - 1));
+  collector_send(kNotice, 0, 0, text);
+  native(sys::fcntl, own_socket(), F_SETFD, FD_CLOEXEC);
+  native(sys::ptrace, PTRACE_TRACEME, 0, 0, 0);
+  const long result = exec_call(me(), call, changed);
+  native(sys::fcntl, own_socket(), F_SETFD, 0);
+  return result;
+}
+
 // Stores the full path of the program that the call would execute. False: it cannot be executed, so the call will fail.
 bool program_named(long call, const uint64_t* a, char* out, size_t size) {
   constexpr long kExecutable = 1;  // X_OK
@@ -242,6 +272,7 @@ long execute(long call, const uint64_t* a, ThreadArea* area, const char* path) {
     collector_executes(path);
     return exec_with_shim(call, a, true);
   }
+  if (vfork_traced(area)) return exec_traced(call, a, path);
   OwnNode node(area, path);
   const long result = exec_with_shim(call, a, true);
   node.give_up(area);

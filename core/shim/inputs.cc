@@ -14,6 +14,10 @@
 
 namespace friday::shim {
 
+uint64_t hash_at(uint64_t address, uint64_t size, uint64_t hash) {
+  return size && readable(address, 1) ? hash_bytes((void*)address, size, hash) : hash;
+}
+
 namespace {
 
 constexpr uint64_t kUnreadable = 0xbad;  // the hash if some of the memory cannot be read
@@ -53,10 +57,6 @@ uint64_t hash_aio(uint64_t list, uint64_t count, uint64_t hash) {
 
 uint64_t hash_string(uint64_t address, uint64_t hash) {
   return readable(address, 1) ? hash_bytes((void*)address, length_of((char*)address), hash) : hash;
-}
-
-uint64_t hash_at(uint64_t address, uint64_t size, uint64_t hash) {
-  return size && readable(address, 1) ? hash_bytes((void*)address, size, hash) : hash;
 }
 
 // A list of strings with a NULL at its end, such as execve(2) reads.
@@ -167,6 +167,7 @@ uint64_t hash_coded(const CallFrame* frame) {
     case sys::msgctl: return hash_control(a[1], a[2], 120);
     case sys::fcntl: return hash_fcntl(a);
     case sys::prctl: return hash_prctl(a);
+    case sys::ptrace: return tracing_input_hash(a);
     case sys::futex: return hash_at(a[3], 16, 0);
     case sys::mq_open: return hash_at(a[1] & O_CREAT ? a[3] : 0, 64, hash_string(a[0], 0));
     case sys::keyctl: return hash_keyctl(a);

@@ -31,6 +31,8 @@ constexpr uint64_t kNamespaces =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 constexpr uint64_t kPassedOn = kNamespaces | CLONE_FS | CLONE_PARENT | CLONE_SYSVSEM | CLONE_IO | CLONE_PIDFD;
 
+bool forked;
+
 void store_tid(uint64_t address, uint32_t tid) {
   if (address) friday_copy_out((void*)address, &tid, 4);
 }
@@ -159,6 +161,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   long pid = native(sys::clone, c.flags & (kPassedOn | 0xff), 0, c.flags & CLONE_PIDFD ? c.parent_tid : 0, 0, 0);
   if (pid == 0) {
     thread_arm(area);
+    forked = true;
     become_only_thread(area);
     area->pending_head = area->pending_tail;  // pending signals are the parent's
     held_forget(area);
@@ -270,6 +273,8 @@ constexpr uint64_t kAreaKept = 0x1000;
 static_assert(sizeof(ThreadArea) <= kAreaKept);
 
 }  // namespace
+
+bool is_forked() { return forked; }
 
 static bool sealed;
 // The selector of Syscall User Dispatch, which the kernel reads at calls from outside the shim: 1 raises SIGSYS

@@ -35,6 +35,7 @@ void end_vfork_child(CallFrame* frame, ThreadArea* area);
 bool parent_is_due(const ThreadArea* area, const format::EventRecord* next);
 [[noreturn]] void resume_parent(CallFrame* frame, ThreadArea* area);
 int& vfork_socket(ThreadArea* area);    // the child's descriptor of the collector's socket
+bool& vfork_traced(ThreadArea* area);   // the child has asked to be traced, so its program will not be recorded
 uint8_t* vfork_node(ThreadArea* area);  // uuid of the node that the child becomes by execve(2)
 
 // ---- own_program.cc
@@ -110,6 +111,7 @@ long rules_refused(const CallFrame* frame);
 const char* reason_to_leave(
     const CallFrame* frame);  // why any other call makes recording impossible; null: it does not
 bool can_leave(const ThreadArea* area);
+bool is_forked();  // whether a recorded process has forked this one, which has not executed a program since
 // For a process that the shim cannot leave: the error with which such a call fails instead. Also sends a notice.
 long refuse_instead(const CallFrame* frame, const char* why);
 bool is_fridays(uint64_t low, uint64_t size);  // whether some of these addresses are reserved for Friday

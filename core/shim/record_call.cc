@@ -144,12 +144,15 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   return true;
 }
 
-// Whether the call, which has been made, can change memory without an event of the process that it belongs to: another
-// process's memory, or /proc/PID/mem opened for writing. Returns the text for the end of the recording, null if it
-// cannot.
+// Whether the call, which has been made, can change memory without an event of the process that it belongs to: memory
+// of another process that may be recorded, or /proc/PID/mem opened for writing. Returns the text for the end of the
+// recording, null if it cannot.
 const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info, long result) {
   const uint64_t call = frame->rax;
-  if (call == sys::process_vm_writev) return result > 0 && !is_own(arguments_of(frame)[0]) ? info.name : nullptr;
+  if (call == sys::process_vm_writev) {
+    const uint64_t pid = arguments_of(frame)[0];
+    return result > 0 && !is_own(pid) && shim_in(pid) != ShimIn::no ? info.name : nullptr;
+  }
   const bool opens = call == sys::open || call == sys::creat || call == sys::openat || call == sys::openat2;
   if (!opens || failed(result) || !(native(sys::fcntl, result, F_GETFL, 0) & 3 /* O_WRONLY, O_RDWR */)) return nullptr;
   uint64_t about[15] = {};  // struct statfs
@@ -159,6 +162,11 @@ const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info,
   const size_t length = length_of(path);
   constexpr char kFile[] = "/mem";
   if (length < 4 || memcmp(path + length - 4, kFile, 4) != 0) return nullptr;
+  constexpr char kProcesses[] = "/proc/";
+  uint64_t pid = 0;
+  if (length > 6 && memcmp(path, kProcesses, 6) == 0)
+    for (const char* p = path + 6; *p >= '0' && *p <= '9'; p++) pid = pid * 10 + (uint64_t)(*p - '0');
+  if (pid && !is_own(pid) && shim_in(pid) == ShimIn::no) return nullptr;
   return "of a process's memory, for writing";
 }
 
@@ -277,9 +285,22 @@ void count_refused(uint32_t call) {
 
 // Handles a call whose code says that it would harm the recording. False: it is no such call.
 bool record_instead(CallFrame* frame, ThreadArea* area) {
-  if (const long error = refused_for_shim(frame)) record_failed(frame, area, error);
-  else if (rules_calls(frame)) record_rules(frame, area);
-  else return false;
+  if (const long error = refused_for_shim(frame, area)) {
+    if (error == -ENOSYS) count_refused((uint32_t)frame->rax);
+    record_failed(frame, area, error);
+    return true;
+  }
+  if (asks_to_be_traced(frame)) {
+    if (area->borrowed) {
+      vfork_traced(area) = true;
+      record_failed(frame, area, 0);
+      return true;
+    }
+    end_at_call(frame);
+    leave_at_call();
+  }
+  if (!rules_calls(frame)) return false;
+  record_rules(frame, area);
   return true;
 }
 

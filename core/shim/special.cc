@@ -75,7 +75,7 @@ void run_descriptor(CallFrame* frame, ThreadArea* area) {
   record_described(frame, area, info);
 }
 
-long local_refused(CallFrame* frame, ThreadArea*) { return refused_for_shim(frame); }
+long local_refused(CallFrame* frame, ThreadArea* area) { return refused_for_shim(frame, area); }
 
 long local_arch_prctl(CallFrame* frame, ThreadArea*) {
   const uint64_t* a = arguments_of(frame);
@@ -141,8 +141,9 @@ bool local_call(CallFrame* frame, ThreadArea* area) {
     case sys::rt_sigaction: function = do_sigaction; break;
     case sys::rt_sigprocmask: function = do_sigprocmask; break;
     case sys::sigaltstack: function = do_sigaltstack; break;
+    case sys::ptrace:
     case sys::prctl:
-      if (!refused_for_shim(frame)) return false;
+      if (!refused_for_shim(frame, area)) return false;
       function = local_refused;
       break;
     case sys::arch_prctl: function = local_arch_prctl; break;

@@ -41,6 +41,7 @@ struct Kept {
   uint64_t entry;           // ticks at the call
   uint64_t thread_pointer;  // at replay: the parent's base of %fs, if the child has its own (CLONE_SETTLS)
   int socket;               // the child's own descriptor of the collector's socket
+  bool traced;              // the child has asked to be traced (ptrace(2))
   uint8_t node_uuid[16];    // of the program that the child executes
   alignas(64) uint8_t state[kMostState];  // at replay: the parent's extended state
 };
@@ -71,6 +72,7 @@ void keep(ThreadArea* area, const CallFrame* frame, const CloneRequest& c) {
   signals_keep(k->actions);
   k->socket = own_socket();
   k->request = c;
+  k->traced = false;
   memset(k->node_uuid, 0, sizeof k->node_uuid);
 }
 
@@ -125,6 +127,7 @@ bool is_vfork(const CloneRequest& c) {
 }
 
 int& vfork_socket(ThreadArea* area) { return kept_of(area)->socket; }
+bool& vfork_traced(ThreadArea* area) { return kept_of(area)->traced; }
 uint8_t* vfork_node(ThreadArea* area) { return kept_of(area)->node_uuid; }
 
 long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {

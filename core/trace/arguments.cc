@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 
+#include <asm/ptrace.h>
 #include <linux/fs.h>
 #include <linux/futex.h>
 #include <linux/memfd.h>
 #include <linux/prctl.h>
+#include <linux/ptrace.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
@@ -129,6 +131,10 @@ constexpr Named kPolicies[] = {NAMED(SCHED_OTHER), NAMED(SCHED_FIFO), NAMED(SCHE
 constexpr Named kPrctl[] = {NAMED(PR_SET_PDEATHSIG), NAMED(PR_GET_PDEATHSIG), NAMED(PR_GET_DUMPABLE), NAMED(PR_SET_DUMPABLE), NAMED(PR_GET_KEEPCAPS), NAMED(PR_SET_KEEPCAPS), NAMED(PR_SET_NAME), NAMED(PR_GET_NAME), NAMED(PR_GET_SECCOMP),
     NAMED(PR_SET_SECCOMP), NAMED(PR_CAPBSET_READ), NAMED(PR_CAPBSET_DROP), NAMED(PR_GET_TSC), NAMED(PR_SET_TSC), NAMED(PR_GET_SECUREBITS), NAMED(PR_SET_SECUREBITS), NAMED(PR_SET_TIMERSLACK), NAMED(PR_GET_TIMERSLACK), NAMED(PR_SET_MM),
     NAMED(PR_SET_PTRACER), NAMED(PR_SET_CHILD_SUBREAPER), NAMED(PR_GET_CHILD_SUBREAPER), NAMED(PR_SET_NO_NEW_PRIVS), NAMED(PR_GET_NO_NEW_PRIVS), NAMED(PR_SET_THP_DISABLE), NAMED(PR_GET_THP_DISABLE), NAMED(PR_CAP_AMBIENT), NAMED(PR_SET_VMA)};
+constexpr Named kPtrace[] = {NAMED(PTRACE_TRACEME), NAMED(PTRACE_PEEKTEXT), NAMED(PTRACE_PEEKDATA), NAMED(PTRACE_PEEKUSR), NAMED(PTRACE_POKETEXT), NAMED(PTRACE_POKEDATA), NAMED(PTRACE_POKEUSR), NAMED(PTRACE_CONT), NAMED(PTRACE_KILL),
+    NAMED(PTRACE_SINGLESTEP), NAMED(PTRACE_GETREGS), NAMED(PTRACE_SETREGS), NAMED(PTRACE_GETFPREGS), NAMED(PTRACE_SETFPREGS), NAMED(PTRACE_ATTACH), NAMED(PTRACE_DETACH), NAMED(PTRACE_SYSCALL), NAMED(PTRACE_ARCH_PRCTL),
+    NAMED(PTRACE_SETOPTIONS), NAMED(PTRACE_GETEVENTMSG), NAMED(PTRACE_GETSIGINFO), NAMED(PTRACE_SETSIGINFO), NAMED(PTRACE_GETREGSET), NAMED(PTRACE_SETREGSET), NAMED(PTRACE_SEIZE), NAMED(PTRACE_INTERRUPT), NAMED(PTRACE_LISTEN),
+    NAMED(PTRACE_PEEKSIGINFO), NAMED(PTRACE_GETSIGMASK), NAMED(PTRACE_SETSIGMASK), NAMED(PTRACE_SECCOMP_GET_FILTER), NAMED(PTRACE_GET_SYSCALL_INFO)};
 // clang-format on
 
 enum class Form : uint8_t {
@@ -185,6 +191,7 @@ enum class Form : uint8_t {
   priority,
   policy,
   prctl,
+  ptrace,
   pipe,
   descriptor_flags,
 };
@@ -237,6 +244,7 @@ Words words_of(Form form) {
     case Form::priority: return {kWhole, kPriority, {}};
     case Form::policy: return {kWhole, kPolicies, {}};
     case Form::prctl: return {kWhole, kPrctl, {}};
+    case Form::ptrace: return {kWhole, kPtrace, {}};
     default: return {0, {}, {}};
   }
 }
@@ -275,7 +283,7 @@ const std::unordered_map<std::string_view, Forms>& forms() {
       {"kill", {integer, signal}}, {"tkill", {integer, signal}}, {"tgkill", {integer, integer, signal}}, {"rt_sigqueueinfo", {integer, signal}}, {"rt_tgsigqueueinfo", {integer, integer, signal}},
       {"pidfd_send_signal", {integer, signal}}, {"rt_sigaction", {signal}}, {"rt_sigprocmask", {mask_how}}, {"clone", {Form::clone}}, {"wait4", {integer, plain, wait}}, {"waitid", {wait_for, integer, plain, wait}},
       {"exit", {integer}}, {"exit_group", {integer}}, {"getrlimit", {limit}}, {"setrlimit", {limit}}, {"prlimit64", {integer, limit}}, {"getrusage", {usage}}, {"getpriority", {priority, integer}},
-      {"setpriority", {priority, integer, integer}}, {"sched_setscheduler", {integer, policy}}, {"prctl", {prctl}}, {"setpgid", {integer, integer}}, {"getpgid", {integer}},
+      {"setpriority", {priority, integer, integer}}, {"sched_setscheduler", {integer, policy}}, {"prctl", {prctl}}, {"ptrace", {ptrace, integer}}, {"setpgid", {integer, integer}}, {"getpgid", {integer}},
   };
   // clang-format on
   return kForms;

@@ -89,7 +89,9 @@ std::string ended_at_call_text(unsigned number, std::string_view about) {
       what.empty() || what == call_name(number) || what == "unknown" ? "" : fmt::format(", {}", what);
   return fmt::format(
       "recording ended at call {} ({}){}, which {}; the program went on", call_text(number), number, more,
-      filter ? "sets a seccomp filter or its like: that would judge Friday's own calls" : "is not handled");
+      filter                     ? "sets a seccomp filter or its like: that would judge Friday's own calls"
+      : what == "PTRACE_TRACEME" ? "makes its parent its tracer: a process is not recorded while it is traced"
+                                 : "is not handled");
 }
 
 std::string signal_text(int number) {

@@ -13,6 +13,7 @@
 #include <linux/nbd.h>
 #include <linux/perf_event.h>
 #include <linux/prctl.h>
+#include <linux/ptrace.h>
 #include <linux/random.h>
 #include <linux/rtc.h>
 #include <linux/seccomp.h>
@@ -117,6 +118,7 @@ constexpr Named kFutex[] = {NAMED(FUTEX_FD), NAMED(FUTEX_LOCK_PI), NAMED(FUTEX_U
                             NAMED(FUTEX_CMP_REQUEUE_PI), NAMED(FUTEX_LOCK_PI2)};
 constexpr Named kPrctl[] = {NAMED(PR_SET_SECCOMP), NAMED(PR_SET_SYSCALL_USER_DISPATCH)};
 constexpr Named kSeccomp[] = {NAMED(SECCOMP_SET_MODE_STRICT), NAMED(SECCOMP_SET_MODE_FILTER)};
+constexpr Named kPtrace[] = {NAMED(PTRACE_TRACEME)};
 constexpr Named kClone[] = {NAMED(CLONE_VM), NAMED(CLONE_FS), NAMED(CLONE_FILES), NAMED(CLONE_SIGHAND), NAMED(CLONE_VFORK), NAMED(CLONE_PARENT), NAMED(CLONE_SYSVSEM), NAMED(CLONE_SETTLS), NAMED(CLONE_IO)};
 // clang-format on
 #undef NAMED
@@ -153,6 +155,7 @@ std::string code_text(unsigned call, std::span<const uint64_t> codes) {
     case SYS_futex: return name_in(kFutex, code, "operation");
     case SYS_prctl: return name_in(kPrctl, code, "option");
     case SYS_seccomp: return name_in(kSeccomp, code, "operation");
+    case SYS_ptrace: return name_in(kPtrace, code, "request");
     case SYS_clone: return flags_of(code);
     default: return fmt::format("command {:#x}", code);
   }

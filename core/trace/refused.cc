@@ -14,12 +14,14 @@ namespace {
 struct Advice {
   unsigned call;
   const char* text;
+  const char* why = nullptr;  // of a call that is refused in some cases only
 };
 
 constexpr const char* kNeedsIt = "a program that does without it is recorded; one that needs it is not";
 
 constexpr Advice kTold[] = {
-    {shim::sys::ptrace, "record the programs without the debugger, tracer or sandbox that starts them"},
+    {shim::sys::ptrace, "record the programs without the debugger, tracer or sandbox that attaches to them",
+     "a process cannot be traced while it is recorded"},
     {shim::sys::io_uring_setup, "a program that hangs or ends over this has an option to use epoll or threads instead"},
     {shim::sys::perf_event_open, "profile the programs when they are not recorded"},
     {shim::sys::bpf, kNeedsIt},
@@ -50,6 +52,7 @@ uint64_t RefusedCall::count() const {
 }
 
 std::string RefusedCall::why() const {
+  if (const Advice* advice = advice_on(call); advice && advice->why) return advice->why;
   constexpr std::string_view kAnswer = "ENOSYS: ";
   for (const CallRule& rule : call_rules())
     if (rule.number == call)

@@ -121,8 +121,10 @@ def test_lines_are_followed_while_they_are_written(recorder, tmp_path, options):
 
 
 def test_refused_calls_are_told(recorder):
-    ask = ("import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
-           "print([libc.syscall(101, 16, 1, 0, 0) for _ in range(3)], ctypes.get_errno(), libc.syscall(425, 8, 0))\n")
+    # PTRACE_ATTACH of a child that is recorded too, and io_uring_setup.
+    ask = ("import ctypes, os, signal\nlibc = ctypes.CDLL(None, use_errno=True)\nchild = os.fork()\nif not child: signal.pause()\n"
+           "print([libc.syscall(101, 16, child, 0, 0) for _ in range(3)], ctypes.get_errno(), libc.syscall(425, 8, 0))\n"
+           "os.kill(child, signal.SIGKILL)\nos.waitpid(child, 0)\n")
     recording = recorder.record([PYTHON, "-c", ask], name="asker")
     assert f"[-1, -1, -1] {errno.ENOSYS} -1" in recording.stdout
     told = [line for line in recording.stderr.splitlines() if "refused with" in line]
@@ -135,6 +137,23 @@ def test_refused_calls_are_told(recorder):
     assert recorder.verify(recording).returncode == 0
     plain = recorder.record(["/bin/true"])
     assert "was refused" not in plain.stderr and recorder.info(plain)["refused"] == []
+
+
+def test_a_traced_child_is_not_recorded_and_its_tracer_is(recorder, targets, tmp_path):
+    recording = recorder.record([targets / "tracer"], name="tracer", cwd=tmp_path)
+    assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n"), recording
+    nodes = recorder.info(recording)["nodes"]
+    assert [node["name"] for node in nodes] == ["tracer", "tracer/child-1", "tracer/child-2"]
+    assert "a program that it traces (ptrace) is not recorded: " in nodes[0]["notice"]
+    for node in nodes[1:]:
+        assert "ptrace (101), PTRACE_TRACEME, which makes its parent its tracer: a process is not recorded while it is traced" in node["ended"], node
+    dump = recorder.run([recorder.friday, "dump", recording.path, "--node", "tracer"]).stdout
+    assert "ptrace(PTRACE_GETREGSET" in dump and "ptrace(PTRACE_SINGLESTEP" in dump
+    recorder.verify(recording, "--times", "2")
+    # Of a program that no recorded one has started, the recorder is the parent, and no tracer.
+    alone = recorder.record([PYTHON, "-c", "import ctypes, os; print(ctypes.CDLL(None).syscall(101, 0, 0, 0, 0)); os.kill(os.getpid(), 10)"])
+    assert alone.stdout == "-1\n" and "ptrace was refused with ENOSYS 1 time" in alone.stderr
+    assert recorder.verify(alone).returncode == 0
 
 
 def test_dump_chooses_events(recorder, ring):  # noqa: F811

@@ -2,7 +2,7 @@
 #include "check.h"
 
 int main(void) {
-  const int calls[] = {101 /* ptrace */, 134 /* uselib */, 139 /* sysfs */, 154 /* modify_ldt */, 156 /* _sysctl */, 172 /* iopl */, 173 /* ioperm */,
+  const int calls[] = {134 /* uselib */, 139 /* sysfs */, 154 /* modify_ldt */, 156 /* _sysctl */, 172 /* iopl */, 173 /* ioperm */,
                        174, 177, 178 /* modules of old */, 179 /* quotactl */, 180 /* nfsservctl */, 181, 182, 183, 184, 185 /* never were */,
                        205 /* set_thread_area */, 211, 212 /* lookup_dcookie */, 214, 215, 216 /* remap_file_pages */, 236 /* vserver */,
                        246 /* kexec_load */, 298 /* perf_event_open */, 320 /* kexec_file_load */, 321 /* bpf */, 323 /* userfaultfd */,
