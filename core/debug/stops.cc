@@ -103,6 +103,12 @@ Result<uint32_t> GroupStopPoints::add_catch(const std::vector<NodeId>& nodes, co
   return id.value;
 }
 
+// Whether gdb knows the variable or the file of a location and misses only what is in it. Then the node's program is
+// the one which the user means, and its error says more than that of programs without the name.
+static bool knows_a_part(const Error& error) {
+  return error.message.starts_with("There is no member named ") || error.message.starts_with("No line ");
+}
+
 // Arms a stop point on its nodes. On a node where that fails (another program, or a library that is not loaded yet) it
 // is pending. If it fails on all nodes, returns an error and disarms the stop point.
 Result<void> GroupStopPoints::arm_on_nodes(StopPoint& point) {
@@ -114,7 +120,10 @@ Result<void> GroupStopPoints::arm_on_nodes(StopPoint& point) {
       continue;
     auto done = arm(point, *node);
     if (done) placed++;
-    else if (!failure) failure = done.error();
+    else if (!failure || (!knows_a_part(*failure) && knows_a_part(done.error()))) {
+      failure = done.error();
+      if (knows_a_part(*failure)) failure->node = id.value;
+    }
   }
   if (placed > 0 || !failure || point.may_wait) return {};
   disarm_all(point);

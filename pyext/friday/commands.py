@@ -153,6 +153,14 @@ def run_command(session: "Session", command: Command, *, filename: str | None = 
     """Carries out one command. A verb that Friday does not own goes to the gdb of each node. Raises friday.Error, AtError,
     SyntaxError, Quit, and whatever Python code in the command raises."""
     out = show if isinstance(show, Output) else Output(show)
+    altered = session.altered
+    try:
+        _run_command(session, command, filename, out)
+    finally:
+        tell_altered(session, altered, out)
+
+
+def _run_command(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     name = resolve(command.verb)
     if name in REFUSED:
         raise UsageError(refusal(name))
@@ -187,6 +195,15 @@ def tell_dropped(session: "Session", altered: "Iterable[Node]", out: Output) -> 
     now = session.altered
     if dropped := [node for node in altered if node not in now]:
         out(f"what was altered on {', '.join(named(node) for node in dropped)} is dropped: the group is as it was recorded")
+
+
+def tell_altered(session: "Session", altered: "Iterable[Node]", out: Output) -> None:
+    """Says that a command has altered nodes: an assignment, or a call of a function, which gdb also makes for an operator of C++ and to store a
+    text literal."""
+    if new := [node for node in session.altered if node not in altered]:
+        names = ", ".join(named(node) for node in new)
+        out(f"altered by this command: {names}; from here on it is not what was recorded, and nothing goes back over it. `goto` an earlier place, or `restart`, "
+            "drops the change")
 
 
 def only_answers(command: Command) -> bool:
@@ -387,6 +404,7 @@ def check_condition(session: "Session", point: StopPoint, condition: str | None)
         _check_expression(session, point, condition)
         return
     failure: Error | None = None
+    unknown = True
     for node in point.nodes:
         try:
             session.backend.gdb(int(node), f"tbreak {point.what} if {condition}")
@@ -394,11 +412,14 @@ def check_condition(session: "Session", point: StopPoint, condition: str | None)
             continue
         except Error as error:
             failure = session.names.teach(int(node), condition, error)
+            unknown = False
             continue
         session.backend.gdb(int(node), "delete $bpnum")  # a breakpoint of gdb's own; it was never inserted into the program
         return
     if failure is not None:
         raise failure
+    if unknown:
+        session.notice(f"`{condition}` is not checked before {point.label} is hit, since none of its nodes has started; if it cannot be evaluated then, the group stops there")
 
 
 def _check_expression(session: "Session", point: StopPoint, condition: str) -> None:
@@ -412,6 +433,8 @@ def _check_expression(session: "Session", point: StopPoint, condition: str) -> N
         except Error as error:
             if "syntax error" in str(error):
                 raise
+            if "There is no member named" in str(error):
+                raise session.names.teach(int(node), condition, error) from None
             failure = failure or error
     if failure is not None:
         session.notice(f"`{condition}` cannot be evaluated here ({str(failure).splitlines()[0]}); it will be where {point.label} stops, if its names are known there")

@@ -170,6 +170,10 @@ class Names:
         programs: dict[str, int] = {}
         for node in nodes:
             programs.setdefault(self._session.nodes[node].info.program, node)
+        if error.node is not None and not _MAY_COME.search(error.message):  # that node's program is the one which the user means
+            meant = self.teach(error.node, text, error)
+            meant.node = error.node if len(programs) > 1 else None
+            return meant
         taught = [self.teach(node, text, error) for node in programs.values()]
         found = next((each for each in taught if not isinstance(each, NoSymbol) or each.nearest), taught[0])
         if not isinstance(found, NoSymbol) or not _MAY_COME.search(error.message):
@@ -282,7 +286,7 @@ def undescribed(session: "Session") -> str:
     if not nodes:
         return ""
     programs = ", ".join(sorted({node.info.program.rpartition("/")[2] for node in nodes}))
-    return (f"Without debug information: {label_of(nodes)} ({programs}). Functions have names, but variables and lines are unknown; "
+    return (f"Without debug information: {label_of(nodes)} ({programs}). Of functions the names are known at most, of variables and lines nothing; "
             "add it with `--symbols DIR` or `friday pack`.")
 
 
