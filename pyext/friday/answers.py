@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .nodes import Node
 
 WIDE = 200  # the most characters of a line about a value
+_MOST_PLACE = 60  # characters of a function and its line; names of C++ that are longer are shortened
+# What has angle brackets or parentheses in a name of C++ that are neither arguments nor parameters.
+_NO_BRACKETS = re.compile(r"operator ?(?:\(\)|<<=?|>>=?|<=>|->\*?|[<>]=?)|\(anonymous namespace\)")
 _HISTORY = re.compile(r"^\$\d+ = ", re.M)
 # Characters that control a terminal instead of showing on it, as in core/base/printable.h, except newline and tab.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]")
@@ -195,6 +198,29 @@ def seconds(time: Any) -> str:
 def cut(text: str) -> str:
     """A line about a value, but for what is behind WIDE characters."""
     return text if len(text) <= WIDE else f"{text[:WIDE]}..."
+
+
+def brief(place: str) -> str:
+    """A function and its line; if that is long, without the arguments of templates and the parameters of functions."""
+    if len(place) <= _MOST_PLACE:
+        return place
+    function, at, line = place.rpartition(" at ") if " at " in place else (place, "", "")
+    kept, depth, i = "", 0, 0
+    while i < len(function):
+        if depth == 0 and (whole := _NO_BRACKETS.match(function, i)):
+            kept, i = kept + whole[0], whole.end()
+            continue
+        sign = function[i]
+        if sign in ">)" and depth and function[i - 1] != "-":
+            depth -= 1
+        if depth == 0:
+            kept += sign
+        if sign in "<(":
+            depth += 1
+            if depth == 1 and function[i + 1:i + 2] not in (">", ")"):
+                kept += "..."
+        i += 1
+    return kept + at + line
 
 
 def shown(value: Any) -> str:

@@ -30,6 +30,9 @@ MOST_ITEMS = 1_000_000
 MOST_BYTES = 64 << 20
 
 
+TEXTS = ("basic_string", "basic_string_view")
+
+
 class Unreadable(Exception):
     """The memory does not hold a valid container. The text completes the sentence "this vector ...": "holds -3 items"."""
 
@@ -525,7 +528,7 @@ READERS: dict[str, Callable[[Object], Any]] = {
     **dict.fromkeys(("map", "multimap"), lambda o: _pairs(o, _in_tree(o))),
     **dict.fromkeys(("unordered_set", "unordered_multiset"), lambda o: _items(o, _in_hash_table(o))),
     **dict.fromkeys(("unordered_map", "unordered_multimap"), lambda o: _pairs(o, _in_hash_table(o))),
-    **dict.fromkeys(("basic_string", "basic_string_view"), _string),
+    **dict.fromkeys(TEXTS, _string),
     **dict.fromkeys(("queue", "stack", "priority_queue"), _adapter),
     **dict.fromkeys(("shared_ptr", "weak_ptr"), _shared), **dict.fromkeys(("__aligned_membuf", "__aligned_buffer"), _buffer),
     "unique_ptr": _unique, "tuple": _tuple, "optional": _optional, "variant": _variant, "atomic": _atomic,
@@ -557,6 +560,18 @@ def value_of(type_: Type, data: bytes, address: int | None, memory: Memory, node
     except Gone as error:
         raise BadExpression(f"the items of this {type_.standard} of node {node} are not known: they are in other memory, and {error}; "
                             "read what it holds where the group stands") from None
+
+
+def text_of(type_: Type, data: bytes, address: int, memory: Memory) -> tuple[int, int] | None:
+    """(address, bytes) of the characters of a string or string_view that has some; None of any other object, and if it is not valid."""
+    if type_.resolved.standard not in TEXTS:
+        return None
+    try:
+        character, first, length = _text(Object(type_.resolved, data, address, memory))
+    except (Unreadable, Gone):
+        return None
+    size = length * (character.size or 1)
+    return (first, size) if 0 < size <= MOST_BYTES else None
 
 
 def decoder(type_: Type, memory: Callable[[int, int, int], bytes]) -> Decoder:

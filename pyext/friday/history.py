@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
-from .answers import Output, counted, cut, shown, table
+from .answers import Output, brief, counted, cut, shown, table
 from .commands import Command, Verb, tell_dropped
 from .errors import UsageError
 from .handlers import compile_condition
@@ -155,7 +155,7 @@ def _when(session: "Session", command: Command, filename: str | None, out: Outpu
         out(f"no write changes {command.rest} in this recording")
         return
     for line in table([("time", "node", "change", "in"), *((f"{float(each.logical_time):.6f} s", each.node.name, cut(f"{shown(each.old)} -> {shown(each.new)}"),
-                                                            each.place) for each in changes)]):
+                                                            brief(each.place)) for each in changes)]):
         out(line)
     if len(changes) == MOST_CHANGES:
         out(f"and more: only the first {MOST_CHANGES} are listed")
@@ -183,7 +183,7 @@ def _input_text(session: "Session", node: "Node", name: str) -> str:
 def _lines(session: "Session", hops: "list[Hop]") -> list[str]:
     rows = [("hop", "node", "in", "value", "")]
     for number, hop in enumerate(hops, 1):
-        rows.append((str(number), hop.node.name, hop.place or hop.mark, hop.shown, hop.text))
+        rows.append((str(number), hop.node.name, brief(hop.place) or hop.mark, hop.shown, hop.text))
     lines = table(rows)
     if hops and (inputs := hops[-1].inputs):
         lines.append("computed from " + ", ".join(f"{_input_text(session, hops[-1].node, each.name)} = {bytes_text(each.value)} (`origin {len(hops)}.{number}`)"

@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .containers import TEXTS, text_of
 from .differences import shown
 from .errors import BadExpression, NoSymbol, UsageError
 from .spans import check, go_to, remembered
@@ -156,8 +157,8 @@ def _part(type_: "Type | None", low: int, size: int, whole: int) -> "tuple[str, 
     return path.removeprefix(".") or _bytes_of(first, size, whole), type_
 
 
-def _hops(session: "Session", raw: "list[Any]", type_: "Type | None") -> list[Hop]:
-    """`type_`: of the value that is followed; None if it is not known."""
+def _hops(session: "Session", raw: "list[Any]", type_: "Type | None", is_text: bool) -> list[Hop]:
+    """`type_`: of the value that is followed; None if it is not known. is_text: it is the characters of a string."""
     hops = []
     for each in raw:
         text = each.text
@@ -167,13 +168,13 @@ def _hops(session: "Session", raw: "list[Any]", type_: "Type | None") -> list[Ho
             part, type_ = _part(type_, each.part_at, len(each.value), each.part_of)
             text = f"{part}: {text}"
         hops.append(Hop(each.how, session.nodes.all[each.node], each.mark, session.backend.location(each.node, each.pc) if each.pc else "", each.value, text,
-                        tuple(Input(str(one.bytes), one.value, one.bytes) for one in each.inputs), each.thread, _shown(type_, each.value)))
+                        tuple(Input(str(one.bytes), one.value, one.bytes) for one in each.inputs), each.thread, _text(each.value) if is_text else _shown(type_, each.value)))
     return hops
 
 
 def _place_of(session: "Session", node: int, expression: str) -> "tuple[str, int, int, tuple[int, int], Type | None]":
     """(kind, first byte, size, bits, type) of what an expression denotes on a node; bits as for Backend.origin(). A register that is named as such,
-    and a bit-field, have no type here: their bytes are not what the type says."""
+    and a bit-field, have no type here: their bytes are not what the type says. Of a string it is its characters, with the string's type."""
     if expression.startswith("$") and (register := _register(expression[1:])):
         return *register, (0, 0), None
     try:
@@ -189,7 +190,10 @@ def _place_of(session: "Session", node: int, expression: str) -> "tuple[str, int
         raise UsageError(f"{expression} is no place in memory or in a register, so nothing has written it: name a variable, a member, `*pointer` or `$rax`") from None
     if field := _bit_field(session, node, expression):
         return "memory", field[0], field[1], field[2:], None
-    return "memory", int.from_bytes(address, "little"), len(data), (0, 0), session.types[type_id]
+    place, type_ = int.from_bytes(address, "little"), session.types[type_id]
+    if text := text_of(type_, data, place, lambda at, size: session.backend.read_memory(node, at, size)):
+        return "memory", *text, (0, 0), type_
+    return "memory", place, len(data), (0, 0), type_
 
 
 def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most: int) -> list[Hop]:
@@ -205,4 +209,5 @@ def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most:
             where, kind, low, size, bits = int(hop.node), chosen.at.where, chosen.at.low, chosen.at.size, (0, 0)
             type_ = None
         raw = session._search(lambda: session.backend.origin(where, kind, low, size, bits, most))
-        return _hops(session, raw, type_)
+        is_text = type_ is not None and type_.resolved.standard in TEXTS
+        return _hops(session, raw, None if is_text else type_, is_text)

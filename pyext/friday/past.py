@@ -146,8 +146,8 @@ class Past:
 
     def first(self, predicate: Callable[[], Any]) -> "Stop | None":
         """Brings the group to the first place at which predicate() is true, and returns the Stop; None if it is true at the start, where
-        the group stands then. It halves the span between a place where it is not true and a later one where it is, so it is meant for
-        conditions that stay true. What is not readable for now (a node that has not started) counts as false. Stop points and
+        the group stands then. It halves the span between a place where it is not true and a later one where it is, and runs on from there to
+        see that it stays true. What is not readable for now (a node that has not started) counts as false. Stop points and
         functions of the session are set aside meanwhile. Raises UsageError if it is true neither here nor at the end, Unsupported in
         another order than "clock" and if a node is altered, and what predicate raises."""
         return First(self, predicate).run()  # type: ignore[arg-type]

@@ -24,6 +24,7 @@ import time
 import types
 from typing import Any, Callable, Sequence, TypeVar
 
+from .answers import named
 from .backend import Backend, Stop
 from .costs import Cost, costs_of
 from .errors import BadExpression, ComponentDied, Divergence, NoSymbol, UsageError
@@ -283,7 +284,7 @@ class Session(Past):
         """Tells the user, once at each stop, that the values of an ended node are its last ones."""
         if node not in self._ended_noted:
             self._ended_noted.add(node)
-            self.notice(f"{self.nodes.all[node]!r} has ended: these are its last values")
+            self.notice(f"{named(self.nodes.all[node])} has ended: these are its last values")
 
     def notice(self, text: str) -> None:
         """Shows the user a message that is not part of the results. The console replaces this method."""

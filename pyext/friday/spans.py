@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterator
 
-from .errors import Error, Unsupported, UsageError
+from .errors import BadExpression, Error, OutOfScope, Unsupported, UsageError
 from .until import NOT_YET, Until
+from .values import Str, Struct
 
 if TYPE_CHECKING:
     from .backend import Stop
@@ -46,7 +47,10 @@ def _undisturbed(session: "Session") -> Iterator[None]:
     finally:
         session.at_end_functions, session.at_exit_functions, session.on_exit = kept
         for point in enabled:
-            point.enable()
+            try:
+                point.enable()
+            except Error as error:  # a local that it watches is gone where the group stands
+                session.notice(f"{point.kind} {point.id} stays disabled: {error}")
 
 
 @contextlib.contextmanager
@@ -70,8 +74,11 @@ def check(session: "Session", what: str) -> None:
 
 
 class First:
-    """The search for the first place at which a predicate holds. It halves the span between a place where it does not hold and a later
-    one where it does, so it is meant for conditions that stay true."""
+    """The search for the first place from which a predicate holds up to a later place. It halves the span between a place where it does
+    not hold and a later one where it does, and then runs from what it has found to that later place, with the predicate's reads watched.
+    If it fails on the way, it halves the rest of the span again."""
+
+    MOST_ROUNDS = 10  # of halving; what still fails then changes all the time
 
     def __init__(self, session: "Session", predicate: Callable[[], Any]) -> None:
         self.ids: frozenset[int] = frozenset()  # of the stop points that it has set
@@ -83,19 +90,41 @@ class First:
         session = self._session
         check(session, "first")
         with _undisturbed(session), _checkpoints(session):
-            high = self._true_at()
+            last = self._true_at()
             session.restart()
+            stop, low = None, 0
+            if not self._holds():
+                stop = self._halve(0, last)
+            for _ in range(self.MOST_ROUNDS):
+                if (fails := self._fails_before(last)) is None:
+                    return stop
+                low = fails
+                stop = self._halve(low, last)
+            raise UsageError(f"it became false again and again, {self.MOST_ROUNDS} times after a place that the search had found, at last after the one "
+                             "where the group stands: `continue until` and `reverse-continue until` find the next place and the one before")
+
+    def _halve(self, low: int, high: int) -> "Stop":
+        """Goes to a place where it becomes true, between one where it is not and a later one where it is."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            self._go(middle)
             if self._holds():
-                return None
-            low = 0
-            while high - low > 1:
-                middle = (low + high) // 2
-                self._go(middle)
-                if self._holds():
-                    high = middle
-                else:
-                    low = middle
-            return self._between(low, high)
+                high = middle
+            else:
+                low = middle
+        return self._between(low, high)
+
+    def _fails_before(self, last: int) -> int | None:
+        """A number of events of the whole group, at most `last`, after which it is false again; None if it stays true. The group stands
+        where it stood then."""
+        session = self._session
+        until = Until(session, lambda: not self._predicate())
+        end = session.backend.at_position(last) if last < session.backend.total_events() else None
+        with remembered(session):
+            until.run(lambda: session._pass_to(lambda timeout: session.backend.resume(timeout, end)))
+            at = session.backend.events_done()
+            failed = until.holds and at < last  # asked here: on the way back the session's handlers get the state that they had
+        return at if failed else None
 
     def _true_at(self) -> int:
         """A number of events of the whole group after which it holds."""
@@ -152,23 +181,56 @@ def when(session: "Session", expression: str, nodes: Any = None) -> list[Change]
     check(session, "when")
     found: list[Change] = []
 
+    texts: dict[int, Any] = {}  # the last text of a string, by node
+
     def changed() -> None:
         hit = session.hit
         assert hit is not None
-        found.append(Change(hit.node, hit.stop.logical_time, hit.stop.event, *hit.raw, hit.stop.location or ""))
+        old, new = hit.raw
+        if new is None:
+            old = texts.pop(int(hit.node), old)
+        elif isinstance(new, Struct):
+            with contextlib.suppress(BadExpression):  # it is in the middle of a change
+                if isinstance(text := hit.new, Str):
+                    old, new = texts.get(int(hit.node), old), text
+                    texts[int(hit.node)] = text
+                    if old == new:
+                        return
+        found.append(Change(hit.node, hit.stop.logical_time, hit.stop.event, old, new, hit.stop.location or ""))
         if len(found) == MOST_CHANGES:
             session.stop()
 
-    with remembered(session), _undisturbed(session):
+    with _undisturbed(session), remembered(session):
         session.restart()
-        point = session.watch(expression, changed, nodes=nodes)
+        try:
+            point = session.watch(expression, changed, nodes=nodes)
+        except OutOfScope as error:
+            scope = f"`when {error.scopes[0]}::{expression}`" if error.scopes else "`when FUNCTION::VARIABLE`"
+            raise OutOfScope(f"{error.message}, and `when` begins where no function runs: {scope} lists the changes in each call", node=error.node) from None
         try:
             stop = session._pass_to(session.backend.resume)
             if stop.kind == "interrupt":
                 raise KeyboardInterrupt
         finally:
             point.delete()
-    return found
+        changes = without_blinks(found)  # a list of its own: on the way back the handler gets the state that it had
+    return changes
+
+
+def without_blinks(changes: list[Change]) -> list[Change]:
+    """Without pairs of changes between two events of a node by which a value was out of reach for a moment, and the same again: a
+    container that holds it was in the middle of a change."""
+    kept: list[Change | None] = []
+    of_node: dict[int, list[int]] = {}  # which of them are a node's
+    for change in changes:
+        own = of_node.setdefault(int(change.node), [])
+        last = kept[own[-1]] if own else None
+        if last is not None and last.new is None and change.event == last.event and last.old == change.new:
+            kept[own.pop()] = None
+        else:
+            own.append(len(kept))
+            kept.append(change)
+    return [change for change in kept if change is not None]
 
 
 @contextlib.contextmanager

@@ -33,7 +33,8 @@ def messages(hops):
 
 @pytest.mark.parametrize("expression,function", [
     ("by_copies", "plant_value"), ("by_struct", "plant_value"), ("by_network_order", "plant_network_order"), ("by_half", "plant_port"),
-    ("record.inner.value", "plant_value"), ("record.text[5]", "plant_text"), ("record.text", "plant_text"), ("*by_string._M_dataplus._M_p@30", "plant_text")])
+    ("record.inner.value", "plant_value"), ("record.text[5]", "plant_text"), ("record.text", "plant_text"), ("by_string", "plant_text"),
+    ("*by_string._M_dataplus._M_p@30", "plant_text")])
 def test_a_value_that_came_in_messages_is_followed_to_where_it_was_computed(planted, expression, function):
     before = place(planted)
     hops = planted.origin(expression, node=SINK)

@@ -63,7 +63,7 @@ def test_symbols_of_a_stripped_program_are_found_by_build_id_or_missed_by_name(r
     id = build_id(program)
     (tmp_path / ".build-id" / id[:2]).mkdir(parents=True)
     shutil.move(symbols, tmp_path / ".build-id" / id[:2] / f"{id[2:]}.debug")
-    warning = "Without debug information: node 0 (summing). Functions have names, but variables and lines are unknown; add it with `--symbols DIR`"
+    warning = "Without debug information: node 0 (summing). Of functions the names are known at most, of variables and lines nothing; add it with `--symbols DIR`"
     for options, warned in ((), True), (("--symbols", tmp_path), False):
         with Terminal(recorder, [recorder.friday, "replay", recording.path, *options], columns=250) as terminal:
             assert (warning in terminal.expect(PROMPT)) == warned

@@ -1,5 +1,6 @@
 """`first` and `when`: what they find equals what a run forward finds that looks at every write."""
 import random
+import subprocess
 
 import pytest
 from debug_support import break_at, friday, opened, ring  # noqa: F401
@@ -71,6 +72,70 @@ def test_first_finds_the_write_that_made_it_true(ring, opened, seed):
         assert (int(stop.node), str(stop.logical_time), stop.event) == expected[:3], f"{limit}, seed {seed}"
         assert int(session.nodes[node].read("srv.seq")) == limit
         session.restart()
+
+
+@pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 8)]])
+def test_first_is_not_led_astray_by_what_was_true_before(ring, opened, seed):
+    """A condition that is true in two spans, and stays true from the second one on: the search may come upon the first."""
+    chance = random.Random(seed)
+    node = chance.choice([0, 1, 2, 4])
+    seen = [each for each in changes_of(opened(ring), "srv.seq", [node]) if each[4] != "None"]
+    values = [int(each[4]) for each in seen]
+    low, high = sorted(chance.sample(range(1, max(values)), 2))
+    session = opened(ring)
+    session.set_checkpoints(True)
+    stop = session.first(lambda: not low <= session.nodes[node].read("srv.seq") < high)
+    expected = next(each for each, value in zip(seen, values) if value >= high)
+    assert (int(stop.node), str(stop.logical_time), stop.event) == expected[:3], f"{low} to {high}, seed {seed}"
+    session.goto_end()
+    stop = session.first(lambda: session.nodes[node].read("srv.seq") % 2 == values[-1] % 2)  # true every other time
+    assert (int(stop.node), str(stop.logical_time), stop.event) == seen[-1][:3], f"seed {seed}"
+
+
+def test_when_is_right_as_the_first_question(ring, opened):
+    """Nothing has run, so that there is no checkpoint: the group is restarted, and what handlers have collected is put back."""
+    expected = changes_of(opened(ring), "srv.seq", [1])
+    session = opened(ring)
+    session.set_checkpoints(True)
+    assert [str(each.new) for each in session.when("srv.seq", nodes=[1])] == [new for *_, new in expected]
+
+
+@pytest.fixture
+def texts(recorder, tmp_path):
+    source = tmp_path / "texts.cc"
+    source.write_text("""#include <map>
+#include <string>
+#include <unistd.h>
+std::string state;
+std::map<int, int> orders;
+int main() {
+  for (const char* next : {"new", "held", "sold for a price that needs memory of its own", "gone"}) {
+    state = next;
+    orders[static_cast<int>(state.size())] = 1;
+    getppid();
+  }
+  for (int i = 100; i < 140; i++) orders[i] = i;
+  orders[4] = 2;
+  getppid();
+}
+""")
+    program = tmp_path / "texts"
+    subprocess.run(["g++", "-g", "-O1", "-o", program, source], check=True)
+    return recorder.record([program], name="texts", cwd=tmp_path)
+
+
+def test_when_shows_strings_as_text_and_no_element_that_is_out_of_reach_for_a_moment(texts, opened):
+    session = opened(texts)
+    session.set_checkpoints(True)
+    changes = session.when("state")
+    assert all(isinstance(each.new, str) for each in changes) and [changes[i].new for i in (0, -1)][1] == "gone", changes
+    wholes = iter(str(each.new) for each in changes)  # between these are parts: a copy of several stores
+    for text in ("new", "held", "sold for a price that needs memory of its own", "gone"):
+        assert text in wholes, changes
+    # The tree is balanced anew many times after that.
+    assert [(each.old, each.new) for each in session.when("orders[4]")][:3] == [(None, 0), (0, 1), (1, 2)]
+    with pytest.raises(friday.OutOfScope, match="`when main::next` lists the changes in each call"):
+        session.when("next")
 
 
 def test_first_is_for_what_stays_true(ring, opened):

@@ -90,7 +90,7 @@ def test_an_ended_node_is_read_at_its_last_state_and_says_so(capsys):
     session.breakpoint("f")
     session.run()
     assert (session.nodes[1].read("x"), session.nodes[1].read("x")) == (3, 3)
-    assert capsys.readouterr().err == "friday: <node 1 b> has ended: these are its last values\n"
+    assert capsys.readouterr().err == "friday: node 1 (b) has ended: these are its last values\n"
     assert session.all_nodes == (0,) and session.every_node == (0, 1)
     with pytest.raises(friday.NodeEnded):
         session.nodes[1].write("x", 1)
