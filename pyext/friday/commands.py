@@ -41,6 +41,7 @@ _NODE_LIST = re.compile(r"(?=\S*[\w*?.])[\w*?\[\]!#/.,:+-]+\Z")
 # commands that set up a gdb and ask nothing of its program
 _SETS_GDB = re.compile(r"(?:set|unset|add-symbol-file|symbol-file|remove-symbol-file|dir(?:ectory)?|skip|macro|maint(?:enance)?)\b")
 _ASSIGNS = re.compile(r"set\s+(?:var\w*\s|[^=]*[^=!<>]=(?!=))")
+_CHANGES = re.compile(r"(?:set|call|return|jump)\b|[^=!<>]=(?!=)|\+\+|--")  # a command that is meant to change the program
 _TEXT_SETTINGS = re.compile(r"set\s+(?:env|prompt|args|substitute-path|debug-file-directory|logging|style)")  # their values may contain `=`
 
 
@@ -157,7 +158,8 @@ def run_command(session: "Session", command: Command, *, filename: str | None = 
     try:
         _run_command(session, command, filename, out)
     finally:
-        tell_altered(session, altered, out)
+        if not _CHANGES.search(f"{command.verb} {command.rest}"):
+            tell_altered(session, altered, out)
 
 
 def _run_command(session: "Session", command: Command, filename: str | None, out: Output) -> None:
@@ -198,8 +200,8 @@ def tell_dropped(session: "Session", altered: "Iterable[Node]", out: Output) -> 
 
 
 def tell_altered(session: "Session", altered: "Iterable[Node]", out: Output) -> None:
-    """Says that a command has altered nodes: an assignment, or a call of a function, which gdb also makes for an operator of C++ and to store a
-    text literal."""
+    """Says that a command which only asks has altered nodes: gdb calls functions of the program for operators of C++, and to store a text
+    literal."""
     if new := [node for node in session.altered if node not in altered]:
         names = ", ".join(named(node) for node in new)
         out(f"altered by this command: {names}; from here on it is not what was recorded, and nothing goes back over it. `goto` an earlier place, or `restart`, "

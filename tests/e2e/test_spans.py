@@ -106,8 +106,10 @@ def texts(recorder, tmp_path):
     source.write_text("""#include <map>
 #include <string>
 #include <unistd.h>
+#include <vector>
 std::string state;
 std::map<int, int> orders;
+std::vector<int> sizes(1);
 int main() {
   for (const char* next : {"new", "held", "sold for a price that needs memory of its own", "gone"}) {
     state = next;
@@ -122,6 +124,15 @@ int main() {
     program = tmp_path / "texts"
     subprocess.run(["g++", "-g", "-O1", "-o", program, source], check=True)
     return recorder.record([program], name="texts", cwd=tmp_path)
+
+
+def test_a_question_by_which_gdb_alters_the_node_says_so(texts, recorder):
+    """gdb has the program allocate memory for a text literal that it cannot compare without."""
+    for question in ('print sizes[0] == "a"', 'watch sizes[0] if sizes[0] == "a"'):
+        done = recorder.run([recorder.friday, "replay", texts.path, "-ex", "break getppid", "-ex", "continue", "-ex", question, "-ex", "info nodes"])
+        assert "altered by this command: node 0 (texts); from here on it is not what was recorded" in done.stdout and "altered since" in done.stdout, done.stdout
+    done = recorder.run([recorder.friday, "replay", texts.path, "-ex", "break getppid", "-ex", "continue", "-ex", "print sizes[0]", "-ex", "set var sizes._M_impl._M_start = 0"])
+    assert "altered by this command" not in done.stdout, done.stdout
 
 
 def test_when_shows_strings_as_text_and_no_element_that_is_out_of_reach_for_a_moment(texts, opened):
