@@ -41,7 +41,7 @@ _NODE_LIST = re.compile(r"(?=\S*[\w*?.])[\w*?\[\]!#/.,:+-]+\Z")
 # commands that set up a gdb and ask nothing of its program
 _SETS_GDB = re.compile(r"(?:set|unset|add-symbol-file|symbol-file|remove-symbol-file|dir(?:ectory)?|skip|macro|maint(?:enance)?)\b")
 _ASSIGNS = re.compile(r"set\s+(?:var\w*\s|[^=]*[^=!<>]=(?!=))")
-_CHANGES = re.compile(r"(?:set|call|return|jump)\b|[^=!<>]=(?!=)|\+\+|--")  # a command that is meant to change the program
+_CHANGES = re.compile(r"(?:set|call|return|jump)\b|[^=!<>]=(?!=)|\+\+|--|[\w>]\s*\(")  # a command that is meant to change the program
 _TEXT_SETTINGS = re.compile(r"set\s+(?:env|prompt|args|substitute-path|debug-file-directory|logging|style)")  # their values may contain `=`
 
 

@@ -147,6 +147,14 @@ static void names(void) {
   syscall(SYS_mq_unlink, text());
   syscall(SYS_request_key, "user", "no-such-key", text(), 0);
   syscall(SYS_add_key, "no-such-type", "x", bytes(0), 1, 0);
+  const pid_t self = getpid();  // which is no child that it traces
+  syscall(SYS_ptrace, 13 /* PTRACE_SETREGS */, self, 0, bytes(215));
+  syscall(SYS_ptrace, 15 /* PTRACE_SETFPREGS */, self, 0, bytes(511));
+  syscall(SYS_ptrace, 0x4203 /* PTRACE_SETSIGINFO */, self, 0, bytes(127));
+  syscall(SYS_ptrace, 0x420b /* PTRACE_SETSIGMASK */, self, 8, bytes(7));
+  static struct iovec block;
+  block = (struct iovec){bytes(30), 31};
+  syscall(SYS_ptrace, 0x4205 /* PTRACE_SETREGSET */, self, 1, &block);
   syscall(SYS_keyctl, 10 /* KEYCTL_SEARCH */, 0, "user", text(), 0);
   syscall(SYS_keyctl, 2 /* KEYCTL_UPDATE */, 1, bytes(0), 1);
   syscall(431 /* fsconfig */, -1, 1 /* FSCONFIG_SET_STRING */, "key", text(), 0);
