@@ -151,7 +151,7 @@ def test_a_traced_child_is_not_recorded_and_its_tracer_is(recorder, targets, tmp
     assert "ptrace(PTRACE_GETREGSET" in dump and "ptrace(PTRACE_SINGLESTEP" in dump
     recorder.verify(recording, "--times", "2")
     # Of a program that no recorded one has started, the recorder is the parent, and no tracer.
-    alone = recorder.record([PYTHON, "-c", "import ctypes, os; print(ctypes.CDLL(None).syscall(101, 0, 0, 0, 0)); os.kill(os.getpid(), 10)"])
+    alone = recorder.record([PYTHON, "-c", "import ctypes, os; print(ctypes.CDLL(None).syscall(101, 0, 0, 0, 0), flush=True); os.kill(os.getpid(), 10)"])
     assert alone.stdout == "-1\n" and "ptrace was refused with ENOSYS 1 time" in alone.stderr
     assert recorder.verify(alone).returncode == 0
 
