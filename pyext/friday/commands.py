@@ -435,9 +435,10 @@ def _check_expression(session: "Session", point: StopPoint, condition: str) -> N
         except Error as error:
             if "syntax error" in str(error):
                 raise
-            if "There is no member named" in str(error):
-                raise session.names.teach(int(node), condition, error) from None
-            failure = failure or error
+            if failure is None or "There is no member named" in str(error):
+                failure = session.names.teach(int(node), condition, error)
+    if failure is not None and "There is no member named" in str(failure):
+        raise failure
     if failure is not None:
         session.notice(f"`{condition}` cannot be evaluated here ({str(failure).splitlines()[0]}); it will be where {point.label} stops, if its names are known there")
 

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .containers import TEXTS, text_of
+from .containers import text_of
 from .differences import shown
 from .errors import BadExpression, NoSymbol, UsageError
 from .spans import check, go_to, remembered
@@ -172,11 +172,11 @@ def _hops(session: "Session", raw: "list[Any]", type_: "Type | None", is_text: b
     return hops
 
 
-def _place_of(session: "Session", node: int, expression: str) -> "tuple[str, int, int, tuple[int, int], Type | None]":
-    """(kind, first byte, size, bits, type) of what an expression denotes on a node; bits as for Backend.origin(). A register that is named as such,
-    and a bit-field, have no type here: their bytes are not what the type says. Of a string it is its characters, with the string's type."""
+def _place_of(session: "Session", node: int, expression: str) -> "tuple[str, int, int, tuple[int, int], Type | None, bool]":
+    """(kind, first byte, size, bits, type, is text) of what an expression denotes on a node; bits as for Backend.origin(). A register that is named as such,
+    and a bit-field, have no type here: their bytes are not what the type says. Of a string that has characters it is these."""
     if expression.startswith("$") and (register := _register(expression[1:])):
-        return *register, (0, 0), None
+        return *register, (0, 0), None, False
     try:
         type_id, data, _ = session.backend.read(node, session.plans[expression])
     except NoSymbol as error:
@@ -185,15 +185,15 @@ def _place_of(session: "Session", node: int, expression: str) -> "tuple[str, int
         _, address, _ = session.backend.read(node, session.plans[f"&({expression})"])
     except BadExpression as error:
         if found := re.search(r"in register (\$\w+)", str(error)):
-            kind, low, size, bits, _ = _place_of(session, node, found[1])
-            return kind, low, min(size, len(data)), bits, session.types[type_id]
+            kind, low, size, bits, *_ = _place_of(session, node, found[1])
+            return kind, low, min(size, len(data)), bits, session.types[type_id], False
         raise UsageError(f"{expression} is no place in memory or in a register, so nothing has written it: name a variable, a member, `*pointer` or `$rax`") from None
     if field := _bit_field(session, node, expression):
-        return "memory", field[0], field[1], field[2:], None
+        return "memory", field[0], field[1], field[2:], None, False
     place, type_ = int.from_bytes(address, "little"), session.types[type_id]
     if text := text_of(type_, data, place, lambda at, size: session.backend.read_memory(node, at, size)):
-        return "memory", *text, (0, 0), type_
-    return "memory", place, len(data), (0, 0), type_
+        return "memory", *text, (0, 0), None, True
+    return "memory", place, len(data), (0, 0), type_, False
 
 
 def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most: int) -> list[Hop]:
@@ -202,12 +202,11 @@ def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most:
     with remembered(session):
         if isinstance(what, str):
             where = session.id_of(node)
-            kind, low, size, bits, type_ = _place_of(session, where, what)
+            kind, low, size, bits, type_, is_text = _place_of(session, where, what)
         else:
             hop, chosen = what
             go_to(session, hop.mark)
             where, kind, low, size, bits = int(hop.node), chosen.at.where, chosen.at.low, chosen.at.size, (0, 0)
-            type_ = None
+            type_, is_text = None, False
         raw = session._search(lambda: session.backend.origin(where, kind, low, size, bits, most))
-        is_text = type_ is not None and type_.resolved.standard in TEXTS
-        return _hops(session, raw, None if is_text else type_, is_text)
+        return _hops(session, raw, type_, is_text)

@@ -115,13 +115,13 @@ class First:
         return self._between(low, high)
 
     def _fails_before(self, last: int) -> int | None:
-        """A number of events of the whole group, at most `last`, after which it is false again; None if it stays true. The group stands
-        where it stood then."""
+        """The number of events of the whole group, less than `last`, after which a write makes it false again; None if it stays true. The
+        group stands where it stood then."""
         session = self._session
         until = Until(session, lambda: not self._predicate())
         end = session.backend.at_position(last) if last < session.backend.total_events() else None
         with remembered(session):
-            until.run(lambda: session._pass_to(lambda timeout: session.backend.resume(timeout, end)))
+            self._run(until, end)
             at = session.backend.events_done()
             failed = until.holds and at < last  # asked here: on the way back the session's handlers get the state that they had
         return at if failed else None
@@ -150,12 +150,21 @@ class First:
             self._go(low)
         else:
             session.restart()
+        if self._holds():  # it becomes false and true again before the next event
+            self._run(Until(session, lambda: not self._predicate()))
         until = Until(session, self._predicate)
-        stop = until.run(lambda: session._pass_to(session.backend.resume))
+        stop = self._run(until)
         self.ids = until.ids
         if stop is not None and until.holds and session.backend.events_done() <= high:
             return stop
         return self._go(high)
+
+    def _run(self, until: Until, end: "tuple[int, int] | None" = None) -> "Stop | None":
+        session = self._session
+        stop = until.run(lambda: session._pass_to(lambda timeout: session.backend.resume(timeout, end)))
+        if stop is not None and stop.kind == "interrupt":
+            raise KeyboardInterrupt
+        return stop
 
     def _holds(self) -> bool:
         try:
