@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .containers import text_of
 from .differences import shown
@@ -172,11 +172,20 @@ def _hops(session: "Session", raw: "list[Any]", type_: "Type | None", is_text: b
     return hops
 
 
-def _place_of(session: "Session", node: int, expression: str) -> "tuple[str, int, int, tuple[int, int], Type | None, bool]":
-    """(kind, first byte, size, bits, type, is text) of what an expression denotes on a node; bits as for Backend.origin(). A register that is named as such,
-    and a bit-field, have no type here: their bytes are not what the type says. Of a string that has characters it is these."""
+class _Place(NamedTuple):
+    """What is followed on a node."""
+    kind: str
+    low: int  # the first byte
+    size: int
+    bits: tuple[int, int] = (0, 0)  # as for Backend.origin()
+    type: "Type | None" = None  # of a register that is named as such, and of a bit-field, None: their bytes are not what the type says
+    is_text: bool = False  # the characters of a string
+
+
+def _place_of(session: "Session", node: int, expression: str) -> _Place:
+    """What an expression denotes on a node; of a string that has characters these."""
     if expression.startswith("$") and (register := _register(expression[1:])):
-        return *register, (0, 0), None, False
+        return _Place(*register)
     try:
         type_id, data, _ = session.backend.read(node, session.plans[expression])
     except NoSymbol as error:
@@ -185,15 +194,15 @@ def _place_of(session: "Session", node: int, expression: str) -> "tuple[str, int
         _, address, _ = session.backend.read(node, session.plans[f"&({expression})"])
     except BadExpression as error:
         if found := re.search(r"in register (\$\w+)", str(error)):
-            kind, low, size, bits, *_ = _place_of(session, node, found[1])
-            return kind, low, min(size, len(data)), bits, session.types[type_id], False
+            register_place = _place_of(session, node, found[1])
+            return register_place._replace(size=min(register_place.size, len(data)), type=session.types[type_id])
         raise UsageError(f"{expression} is no place in memory or in a register, so nothing has written it: name a variable, a member, `*pointer` or `$rax`") from None
     if field := _bit_field(session, node, expression):
-        return "memory", field[0], field[1], field[2:], None, False
-    place, type_ = int.from_bytes(address, "little"), session.types[type_id]
-    if text := text_of(type_, data, place, lambda at, size: session.backend.read_memory(node, at, size)):
-        return "memory", *text, (0, 0), None, True
-    return "memory", place, len(data), (0, 0), type_, False
+        return _Place("memory", field[0], field[1], field[2:])
+    low, type_ = int.from_bytes(address, "little"), session.types[type_id]
+    if text := text_of(type_, data, low, lambda at, size: session.backend.read_memory(node, at, size)):
+        return _Place("memory", *text, is_text=True)
+    return _Place("memory", low, len(data), type=type_)
 
 
 def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most: int) -> list[Hop]:
@@ -202,11 +211,10 @@ def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most:
     with remembered(session):
         if isinstance(what, str):
             where = session.id_of(node)
-            kind, low, size, bits, type_, is_text = _place_of(session, where, what)
+            place = _place_of(session, where, what)
         else:
             hop, chosen = what
             go_to(session, hop.mark)
-            where, kind, low, size, bits = int(hop.node), chosen.at.where, chosen.at.low, chosen.at.size, (0, 0)
-            type_, is_text = None, False
-        raw = session._search(lambda: session.backend.origin(where, kind, low, size, bits, most))
-        return _hops(session, raw, type_, is_text)
+            where, place = int(hop.node), _Place(chosen.at.where, chosen.at.low, chosen.at.size)
+        raw = session._search(lambda: session.backend.origin(where, place.kind, place.low, place.size, place.bits, most))
+        return _hops(session, raw, place.type, place.is_text)

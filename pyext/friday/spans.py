@@ -92,16 +92,13 @@ class First:
         with _undisturbed(session), _checkpoints(session):
             last = self._true_at()
             session.restart()
-            stop, low = None, 0
-            if not self._holds():
-                stop = self._halve(0, last)
+            stop = None if self._holds() else self._halve(0, last)
             for _ in range(self.MOST_ROUNDS):
                 if (fails := self._fails_before(last)) is None:
                     return stop
-                low = fails
-                stop = self._halve(low, last)
-            raise UsageError(f"it became false again and again, {self.MOST_ROUNDS} times after a place that the search had found, at last after the one "
-                             "where the group stands: `continue until` and `reverse-continue until` find the next place and the one before")
+                stop = self._halve(fails, last)
+            raise UsageError(f"it became false again {self.MOST_ROUNDS} times, each time after a place that the search had found, and was not looked at any more behind "
+                             "the one where the group stands: `continue until` and `reverse-continue until` find the next place and the one before")
 
     def _halve(self, low: int, high: int) -> "Stop":
         """Goes to a place where it becomes true, between one where it is not and a later one where it is."""
@@ -189,7 +186,6 @@ def when(session: "Session", expression: str, nodes: Any = None) -> list[Change]
     it stood then."""
     check(session, "when")
     found: list[Change] = []
-
     texts: dict[int, Any] = {}  # the last text of a string, by node
 
     def changed() -> None:
