@@ -186,4 +186,12 @@ void collector_send(RequestKind kind, uint32_t reason, int detail, const char* t
   send_request(request, -1);
 }
 
+void collector_notice(const char* text, const char* about) {
+  char whole[sizeof Request::text] = {};
+  const size_t length = min(length_of(text), sizeof whole - 1);
+  memcpy(whole, text, length);
+  memcpy(whole + length, about, min(length_of(about), sizeof whole - 1 - length));
+  collector_send(kNotice, 0, 0, whole);
+}
+
 }  // namespace friday::shim

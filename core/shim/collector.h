@@ -21,6 +21,8 @@ struct ModuleQuestion {
 bool collector_module(const ModuleQuestion& question, ModuleReply** reply);
 bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd);
 void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);
+// A notice for the user: a text, and what it is about behind it. Cut to the size of a request's text.
+void collector_notice(const char* text, const char* about);
 // Announce that a program is about to be executed, so that the collector can say what became of it: by this process, or
 // by its vfork child, which gets a socket of its own for the node that it becomes.
 void collector_executes(const char* path);

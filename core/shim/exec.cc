@@ -209,10 +209,7 @@ long exec_traced(long call, const uint64_t* a, const char* path) {
   uint64_t changed[6];
   memcpy(changed, a, sizeof changed);
   changed[call == sys::execve ? 2 : 3] = (uint64_t)list;
-  char text[sizeof Request::text] = "a program that it traces (ptrace) is not recorded: ";
-  const size_t length = length_of(text);
-  memcpy(text + length, path, min(length_of(path) + 1, sizeof text - length - 1));
-  collector_send(kNotice, 0, 0, text);
+  collector_notice("a program that it traces (ptrace) is not recorded: ", path);
   native(sys::fcntl, own_socket(), F_SETFD, FD_CLOEXEC);
   native(sys::ptrace, PTRACE_TRACEME, 0, 0, 0);
   const long result = exec_call(me(), call, changed);

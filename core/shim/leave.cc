@@ -113,15 +113,11 @@ const char* reason_to_leave(const CallFrame* frame) {
 
 long refuse_instead(const CallFrame* frame, const char* why) {
   static bool told;
-  if (control.mode == kModeRecord && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
-    char text[sizeof Request::text] =
+  if (control.mode == kModeRecord && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+    collector_notice(
         "because of Friday a call failed in a process of several threads (of one with a single thread the recording "
-        "would have ended there): ";
-    const size_t length = length_of(text);
-    memcpy(text + length, why, min(length_of(why) + 1, sizeof text - length));
-    text[sizeof text - 1] = 0;
-    collector_send(kNotice, 0, 0, text);
-  }
+        "would have ended there): ",
+        why);
   return frame->rax == sys::arch_prctl ? -EINVAL : -ENOMEM;
 }
 

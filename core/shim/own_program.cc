@@ -22,14 +22,19 @@ bool skip(const char*& path, const char* start) {
 }
 
 bool is_own_link(const char* path) {
-  if (!skip(path, "/proc/")) return false;
-  uint64_t pid = 0;
-  const bool self = skip(path, "self") || skip(path, "thread-self");
-  for (; !self && *path >= '0' && *path <= '9'; path++) pid = pid * 10 + (uint64_t)(*path - '0');
+  const bool self = skip(path, "/proc/self") || skip(path, "/proc/thread-self");
+  const uint64_t pid = self ? 0 : process_in(path);
   return equal(path, "/exe") && (self || (pid && is_own(pid)));
 }
 
 }  // namespace
+
+uint64_t process_in(const char*& path) {
+  uint64_t pid = 0;
+  if (skip(path, "/proc/"))
+    for (; *path >= '0' && *path <= '9'; path++) pid = pid * 10 + (uint64_t)(*path - '0');
+  return pid;
+}
 
 OwnProgram::OwnProgram(const char* path) {
   bool names = false;

@@ -39,6 +39,8 @@ bool& vfork_traced(ThreadArea* area);   // the child has asked to be traced, so 
 uint8_t* vfork_node(ThreadArea* area);  // uuid of the node that the child becomes by execve(2)
 
 // ---- own_program.cc
+// The id of the process whose directory in /proc the path names, which is moved behind it; 0: it names none by number.
+uint64_t process_in(const char*& path);
 // Another name of /proc/self/exe in a process that the loader has started, as long as the object exists.
 class OwnProgram {
  public:

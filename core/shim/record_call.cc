@@ -162,10 +162,8 @@ const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info,
   const size_t length = length_of(path);
   constexpr char kFile[] = "/mem";
   if (length < 4 || memcmp(path + length - 4, kFile, 4) != 0) return nullptr;
-  constexpr char kProcesses[] = "/proc/";
-  uint64_t pid = 0;
-  if (length > 6 && memcmp(path, kProcesses, 6) == 0)
-    for (const char* p = path + 6; *p >= '0' && *p <= '9'; p++) pid = pid * 10 + (uint64_t)(*p - '0');
+  const char* behind = path;
+  const uint64_t pid = process_in(behind);
   if (pid && !is_own(pid) && shim_in(pid) == ShimIn::no) return nullptr;
   return "of a process's memory, for writing";
 }
