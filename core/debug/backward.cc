@@ -303,7 +303,7 @@ Result<std::optional<DebugStop>> Backward::run_to_wanted(const Wanted& wanted) {
   return found;
 }
 
-Result<void> Backward::come_again(std::shared_ptr<const GroupCheckpoint> from,
+Result<void> Backward::come_again(const std::shared_ptr<const GroupCheckpoint>& from,
                                   const std::function<void(const DebugStop&)>& each) {
   FRIDAY_TRY_VOID(check_can_go_back());
   FRIDAY_TRY(place, here());

@@ -75,7 +75,7 @@ class Backward final : public PastRuns {
   // Brings the group to an earlier checkpoint, runs to where it stands now, and calls `each` at each hit of a stop
   // point on the way, and at each end of a node. Nothing is counted. The group stands where it stood then. Fails as
   // run() does, and with interrupted.
-  Result<void> come_again(std::shared_ptr<const GroupCheckpoint> from,
+  Result<void> come_again(const std::shared_ptr<const GroupCheckpoint>& from,
                           const std::function<void(const DebugStop&)>& each);
 
   // Where the group stands. Runs the group from the last event of the node that moved last to here again. Fails as

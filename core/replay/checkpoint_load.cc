@@ -25,7 +25,6 @@
 namespace friday {
 
 using saved::MapKind;
-using shim::Control;
 
 class SavedCheckpoint::Loader {
  public:
