@@ -401,16 +401,16 @@ class Session {
   }
   uint32_t add_timer(double seconds) { return value_or_raise(debugger().runner().event_stops().add_timer(seconds)); }
   void remove(uint32_t id) { check_or_raise(known(debugger().remove_stop_point(id))); }
+  // These two may have to ask gdb.
   void enable(uint32_t id, bool on) {
-    if (!debugger().stop_points().table().find({id}))
-      return check_or_raise(known(debugger().stop_points().enable(id, on)));
-    // may have to ask gdb for the location
+    check_known(id);
     check_or_raise(unlocked([&](Debugger& d) { return d.stop_points().enable(id, on); }), true);
   }
-  void ignore(uint32_t id, uint64_t count) { check_or_raise(known(debugger().stop_points().ignore(id, count))); }
   void condition(uint32_t id, const std::optional<std::string>& text) {
-    check_or_raise(known(debugger().stop_points().set_condition(id, text.value_or(""))));
+    check_known(id);
+    check_or_raise(unlocked([&](Debugger& d) { return d.stop_points().set_condition(id, text.value_or("")); }), true);
   }
+  void ignore(uint32_t id, uint64_t count) { check_or_raise(known(debugger().stop_points().ignore(id, count))); }
 
   // last: (node, event), before which the run ends.
   DebugStop resume(std::optional<double> timeout, std::optional<std::pair<uint32_t, uint64_t>> last) {
@@ -594,6 +594,10 @@ class Session {
   Result<T> known(Result<T> result) {
     if (!result && result.error().code == ErrorCode::not_found) result.error().code = ErrorCode::usage;
     return result;
+  }
+
+  void check_known(uint32_t id) {
+    if (!debugger().stop_points().table().find({id})) check_or_raise(known(debugger().stop_points().ignore(id, 0)));
   }
 
   // A second Ctrl-C that arrived while the first one stopped the group must not interrupt the next run.

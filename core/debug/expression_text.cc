@@ -1,5 +1,6 @@
 #include "core/debug/expression_text.h"
 
+#include <algorithm>
 #include <cctype>
 #include <vector>
 
@@ -89,6 +90,27 @@ bool passes_literal_to_function(std::string_view expression) {
     for (i++; i < expression.size() && expression[i] != c; i++) i += expression[i] == '\\';
   }
   return false;
+}
+
+std::optional<PrintCommand> parse_print_command(const std::string& command) {
+  const auto skip_blanks = [&](size_t at) { return std::min(command.find_first_not_of(" \t", at), command.size()); };
+  const auto word_end = [&](size_t at) {
+    while (at < command.size() && is_identifier(command[at])) at++;
+    return at;
+  };
+  const size_t begin = skip_blanks(0), end = word_end(begin);
+  const std::string_view word = std::string_view(command).substr(begin, end - begin);
+  if (word.empty() || !(std::string_view("print").starts_with(word) || word == "inspect")) return std::nullopt;
+  size_t at = skip_blanks(end);
+  PrintCommand print;
+  if (at < command.size() && command[at] == '/') {
+    const size_t format_end = word_end(at + 1);
+    print.format = command.substr(at, format_end - at);
+    at = skip_blanks(format_end);
+  }
+  if (at == command.size() || command[at] == '-') return std::nullopt;
+  print.expression = command.substr(at);
+  return print;
 }
 
 std::optional<std::pair<std::string, std::string>> split_local(const std::string& expression) {

@@ -25,6 +25,13 @@ bool has_call(const std::string& expression);
 // a member.
 bool passes_literal_to_function(std::string_view expression);
 
+// gdb's command `print`: with its format ("/x", "" without one) and its expression. None for another command, and for
+// one with options (-pretty).
+struct PrintCommand {
+  std::string format, expression;
+};
+std::optional<PrintCommand> parse_print_command(const std::string& command);
+
 // Splits FUNC::LOCAL, FUNC::LOCAL->member and the like into FUNC and the rest; none if the expression has another form.
 // Names of C++ contain :: too, so the caller must look up whether FUNC is a function.
 std::optional<std::pair<std::string, std::string>> split_local(const std::string& expression);

@@ -153,7 +153,30 @@ Result<std::string> Expressions::read_string(NodeId id, uint64_t address) {
   return text;
 }
 
+// What `print` of an operation on a container shows. None for other commands and other expressions, which are gdb's.
+Result<std::optional<std::string>> Expressions::print_by_plan(NodeId id, const std::string& command) {
+  const auto print = parse_print_command(command);
+  if (!print) return std::nullopt;
+  auto plan = symbols_.plan(id, print->expression);
+  if (!plan) return std::nullopt;  // gdb reports the error
+  const ExpressionPlan& known = *plan->plan;
+  const bool is_operation = known.kind == ExpressionPlan::Kind::value || known.kind == ExpressionPlan::Kind::address;
+  if (!is_operation || (known.steps.empty() && !has_call(print->expression))) return std::nullopt;
+  FRIDAY_TRY(node, focus_.started_node(id));
+  FRIDAY_TRY(value, read_by_plan(*node, *plan));
+  FRIDAY_TRY(l, gdbs_.connect(id));
+  std::string bytes;
+  if (!value.address)
+    for (const std::byte b : value.bytes) bytes += fmt::format("{:02x}", b);
+  FRIDAY_TRY(text, l->console(fmt::format("python show_value({}, {}, '{}', {})", nlohmann::json(print->format).dump(),
+                                          value.address.value_or(0), bytes, nlohmann::json(print->expression).dump()),
+                              gdbs_));
+  return std::optional(std::move(text));
+}
+
 Result<std::string> Expressions::run_gdb_command(NodeId id, const std::string& command) {
+  FRIDAY_TRY(shown, print_by_plan(id, command));
+  if (shown) return std::move(*shown);
   FRIDAY_TRY(l, gdbs_.connect(id));
   l->client().view().take_changed();
   auto said = l->console(command, gdbs_);

@@ -69,7 +69,8 @@ class Expressions {
 
   // ---- gdb
   // Executes a command of gdb's command line and returns what it printed. The command may select another frame and may
-  // alter the node.
+  // alter the node. `print` of operations on containers, for which gdb would call functions of the program, evaluates
+  // them here; gdb shows the result.
   Result<std::string> run_gdb_command(NodeId node, const std::string& command);
   // Names of the program that begin with the prefix.
   Result<std::vector<std::string>> complete(NodeId node, const std::string& prefix);
@@ -89,6 +90,7 @@ class Expressions {
   Result<RawValue> answer(NodeId node, const std::string& expression, Used& used);
   Result<RawValue> read_by_plan(ReplayNode& node, const KnownPlan& plan);
   Result<RawValue> read_through_gdb(NodeId node, const std::string& expression);
+  Result<std::optional<std::string>> print_by_plan(NodeId node, const std::string& command);
   // in writing.cc
   Result<std::optional<uint64_t>> whole_number(ReplayNode& node, const KnownPlan& plan);
   Result<bool> assign(ReplayNode& node, const std::string& target, const std::string& value, bool own);

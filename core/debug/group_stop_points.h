@@ -42,7 +42,8 @@ class GroupStopPoints final : public MemoryObserver {
 
   // ---- requests of the user
   // These may ask gdbs, one node's for each program. On nodes where a stop point cannot be armed it is pending. If it
-  // cannot be armed anywhere, adding or enabling it fails, unless the option -pending was given.
+  // cannot be armed anywhere, adding or enabling it fails, unless the option -pending was given. The condition of a
+  // breakpoint is refused if it names something that exists at none of its places.
   Result<uint32_t> add_breakpoint(const std::vector<NodeId>& nodes, const std::string& location,
                                   const std::string& condition);
   Result<uint32_t> add_watch(const std::vector<NodeId>& nodes, const std::vector<std::string>& expressions,
@@ -176,6 +177,7 @@ class GroupStopPoints final : public MemoryObserver {
   // stops.cc
   Result<void> any_replayed(const std::vector<NodeId>& nodes);
   void disarmed(NodeId node);
+  Result<void> check_condition(const StopPoint& point, const std::string& condition);
   Result<StopPoint> make_point(StopKind kind, const std::vector<NodeId>& nodes, const std::string& condition);
   Result<uint32_t> add_armed(StopPoint point);
   Result<void> arm(StopPoint& point, ReplayNode& node);

@@ -75,7 +75,33 @@ Result<uint32_t> GroupStopPoints::add_breakpoint(const std::vector<NodeId>& node
     point.may_wait = true;
     point.location = clean(point.location.substr(waits.size()));
   }
-  return add_armed(std::move(point));
+  FRIDAY_TRY(id, add_armed(std::move(point)));
+  StopPoint& made = *points_.find({id});
+  if (auto checked = check_condition(made, made.condition); !checked) {
+    disarm_all(made);
+    points_.withdraw(made.id);
+    return std::unexpected(checked.error());
+  }
+  return id;
+}
+
+// Fails if the condition names something that exists at none of the places of a breakpoint. What else may be wrong with
+// it shows when it is evaluated.
+Result<void> GroupStopPoints::check_condition(const StopPoint& point, const std::string& condition) {
+  if (condition.empty() || Workspace::is_named_in(condition)) return {};
+  std::optional<Error> refusal;
+  for (const auto& [node, instances] : point.instances)
+    for (const StopInstance& instance : instances) {
+      auto checked = symbols_.check_condition(node, instance.address, condition);
+      const bool refused =
+          !checked && (checked.error().code == ErrorCode::not_found || checked.error().code == ErrorCode::bad_input);
+      if (!refused) return {};
+      if (refusal) continue;
+      refusal = Error{checked.error().code, fmt::format("the condition `{}`: {}", condition, checked.error().message),
+                      node.value};
+    }
+  if (refusal) return std::unexpected(std::move(*refusal));
+  return {};
 }
 
 Result<uint32_t> GroupStopPoints::add_watch(const std::vector<NodeId>& nodes,
@@ -364,6 +390,7 @@ Result<void> GroupStopPoints::ignore(uint32_t number, uint64_t count) {
 
 Result<void> GroupStopPoints::set_condition(uint32_t number, const std::string& text) {
   FRIDAY_TRY(point, points_.get({number}));
+  if (point->kind == StopKind::breakpoint) FRIDAY_TRY_VOID(check_condition(*point, clean(text)));
   point->condition = clean(text);
   return {};
 }

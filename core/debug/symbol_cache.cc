@@ -276,6 +276,17 @@ Result<std::vector<CodeLocation>> SymbolCache::locate_by_program(NodeId id, cons
   return asked;
 }
 
+Result<void> SymbolCache::check_condition(NodeId id, Addr address, const std::string& condition) {
+  FRIDAY_TRY(own, refresh(id));
+  const auto place = own->layout.place(address.value);
+  FRIDAY_TRY(asked, connect_any(id));
+  FRIDAY_TRY(answer,
+             asked.first->ask(fmt::format("-friday-check {:#x} {}",
+                                          place ? asked.second->address(*place) : address.value, mi_quote(condition)),
+                              gdbs_));
+  return {};
+}
+
 Result<std::string> SymbolCache::find_source(NodeId id, uint64_t pc) {
   FRIDAY_TRY(own, refresh(id));
   const auto place = own->layout.place(pc);

@@ -49,6 +49,9 @@ class SymbolCache {
   // The places in a function where a local variable comes into scope. `variable` is an expression that begins with the
   // name of the variable.
   Result<std::vector<CodeLocation>> locate_local(NodeId node, const std::string& function, const std::string& variable);
+  // Whether a condition can be meant at an address. Fails with not_found or bad_input if it names a variable or a
+  // member that does not exist there, and with other errors if gdb cannot be asked.
+  Result<void> check_condition(NodeId node, Addr address, const std::string& condition);
   // The address of a location in the node. locate() must have been called for the same node.
   uint64_t address_of(NodeId node, const CodeLocation& location) {
     return location.place ? code(node).layout.address(*location.place) : location.address;

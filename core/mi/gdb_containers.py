@@ -40,13 +40,15 @@ class Rewriting:
     """An expression whose operations on containers are replaced by placeholders. Raises Unplannable if it has an operation that cannot be
     translated, and gdb.error."""
 
-    def __init__(self, expression):
-        self.expression = expression
+    def __init__(self, expression, variables=None):
+        """variables: gives for the name of a variable (code, type, is_value) as in placeholder(), by which it is replaced; None to leave it."""
+        self.expression, self.variables = expression, variables
+        self.base = None  # the last object of which a member is left to gdb
         self.steps, self.verified = Steps(), True
         self.free = [name for name in PLACEHOLDERS if "$" + name not in expression]
         self.made = {}  # name of the register -> (its number, Code, type, whether the code yields the value instead of the address)
         self.text = expression
-        if "c++" not in gdb.execute("show language", to_string=True):
+        if variables is None and "c++" not in gdb.execute("show language", to_string=True):
             return
         try:
             text = Parser(self, expression).whole()
@@ -662,6 +664,7 @@ class Parser:
                 if self.peek() == "(":
                     term = self.called(term if sign == "." else Term("(*%s)" % term.text, "(*%s)" % term.shown, True), name, start)
                 else:
+                    self.rewriting.base = term.text
                     term = Term(term.text + sign + name, self.shown_from(start), True)
             elif sign == "[":
                 self.take()
@@ -684,6 +687,10 @@ class Parser:
             return self.chosen(text, start)
         if kind == "name" and re.fullmatch(r"sizeof|_*alignof_*|_*typeof_*|decltype|\w+_cast|operator.*|new|delete", text):
             raise NotParsed
+        if kind == "name" and self.rewriting.variables:
+            replaced = self.rewriting.variables(text)
+            if replaced:
+                return Term(self.rewriting.placeholder(*replaced), text, True)
         if kind in ("name", "number", "literal"):
             return Term(text, text, kind == "name" or re.match(r"'[^\\]..", text) is not None)  # a name may be in quotes
         raise NotParsed

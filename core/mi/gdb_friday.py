@@ -33,6 +33,8 @@
 #                                whole block of "scope".
 #    "verified": true,           whether the bytecode was evaluated here and agrees with gdb's own answer; false if memory
 #                                that it needs cannot be read now (a null pointer on the way)
+#    "fixed": true,              only in plans for one evaluation: the bytecode has the addresses and values that variables of the frame
+#                                have now, since it cannot find them. Such a plan is not to be kept ("verified" is false)
 #    "scope": {"function": NAME, "block": START, "block_end": END, "locals": [NAME...], "pc": PC, "level": FRAME},
 #                                the first three may be null; "locals" are the variables of the block and of the blocks around it
 #    "type": ID, "types": [...]} ID is an index into "types"
@@ -52,6 +54,9 @@
 #   function, void, other   "other": only gdb can print it (complex, decimal, pointers to members, ...)
 #
 # -friday-scope PC               the "scope" of an instruction, wherever the program stands
+#
+# -friday-check ADDRESS CONDITION   null; fails if the condition of a breakpoint at this address is no expression, or names a variable or
+#                                member that does not exist there, wherever the program stands. What else may be wrong with it is not looked for.
 #
 # -friday-value EXPR             the value of any expression by gdb's own evaluation, including calls of functions of the program
 #   {"bytes": HEX, "address": NUMBER or null, "type": ID, "types": [...]}
@@ -469,6 +474,28 @@ def refuse_other_frames(expression):
             raise Unplannable("%s is a variable of the frame of %s, and bytecode reads the registers of the innermost frame only" % (name, function))
 
 
+def present_variable(name):
+    """(code, type, is_value) that gives a variable of the selected frame where it is now, or the value that it has now; None for other
+    names. gdb finds variables that bytecode cannot: in outer frames, and those of which only what the caller has passed is known
+    (DW_OP_entry_value, DWARF 5, section 2.5.1.7)."""
+    try:
+        symbol, is_member = gdb.lookup_symbol(name)
+    except gdb.error:
+        return None
+    if not is_member and (symbol is None or not symbol.needs_frame):
+        return None
+    value = gdb.parse_and_eval(name)
+    if bare(value.type).code in REFERENCES:
+        value = value.referenced_value()
+    if value.is_optimized_out:
+        raise gdb.error("value has been optimized out")
+    if value.address is not None:
+        return Code([("const64", int(value.address) & MASK)]), value.type, False
+    if bare(value.type).code not in INTEGERS:
+        raise Unplannable("%s is neither in memory nor a number" % name)
+    return Code([("const64", int(value) & MASK)]), value.type, True
+
+
 class Plan(JsonCommand):
     """-friday-plan EXPR"""
 
@@ -490,11 +517,14 @@ class Plan(JsonCommand):
         except (gdb.error, Unplannable) as problem:
             if is_unknown_name(problem):
                 raise
-            try:
-                answer.update(call_plan(expression))
-                return answer
-            except (gdb.error, Unplannable):
-                pass
+            for other in (call_plan, self.plan_now):
+                try:
+                    answer.update(other(expression))
+                    return answer
+                except Refused as refusal:
+                    raise gdb.error(str(refusal))
+                except (gdb.error, Unplannable):
+                    pass
             try:
                 gdb.execute("whatis " + expression, to_string=True)  # raises the error if the expression itself is wrong
             except gdb.MemoryError:
@@ -532,9 +562,18 @@ class Plan(JsonCommand):
         except RuntimeError:
             return scope_of(frame.pc(), None, frame.name(), frame.level())  # no debug information here
 
-    def plan(self, expression):
+    def plan_now(self, expression):
+        """A plan that is good for one evaluation, at once, with the variables of the frame where gdb finds them now. For expressions on
+        objects of classes, for which gdb would call functions of the program."""
+        if not may_use_operators(expression):
+            raise Unplannable("gdb evaluates it without a call")
+        return dict(self.plan(expression, present_variable), kind="agent", fixed=True, verified=False)
+
+    def plan(self, expression, variables=None):
         table = TypeTable()
-        rewriting = Rewriting(expression)
+        rewriting = Rewriting(expression, variables)
+        if variables and not rewriting.made:
+            raise Unplannable("it has no operations on containers that are known here")
         try:
             place, code, type, scalar = rewriting.compiled(rewriting.text, table)
         except gdb.error as problem:
@@ -552,6 +591,12 @@ class Plan(JsonCommand):
                 "place": place.described(place_addresses or []) if place else None, "lvalue": place is not None,
                 "registers": registers, "frame": bool(registers), "verified": rewriting.verified,
                 "type": table.add(type), "types": table.entries}
+
+    @staticmethod
+    def typed(expression, variables=None):
+        """The type of what a plan yields."""
+        rewriting = Rewriting(expression, variables)
+        return rewriting.compiled(rewriting.text, TypeTable())[2]
 
     @classmethod
     def compiled(cls, expression, table):
@@ -616,6 +661,93 @@ class Plan(JsonCommand):
         return True
 
 
+def show_value(format, address, data, expression):
+    """Prints the value of an expression as gdb's `print` with this format (such as "/x") does, where the core has evaluated it: an object
+    at the address or, if `data` is not empty, these bytes in hexadecimal digits."""
+    def type_in_frame(text):
+        try:
+            return Plan.typed(text)
+        except (gdb.error, Unplannable):
+            return Plan.typed(text, present_variable)
+
+    with no_calls():
+        type = in_program(expression, type_in_frame)
+    value = gdb.Value(bytes.fromhex(data), type) if data else gdb.Value(address).cast(type.pointer()).dereference()
+    gdb.set_convenience_variable("_friday_shown", value)
+    with language_of_program():
+        gdb.execute("print%s $_friday_shown" % format, from_tty=True, to_string=False)
+
+
+class Check(JsonCommand):
+    """-friday-check ADDRESS CONDITION"""
+
+    NO_MEMBER = ("There is no member named ", "There is no member or method named ", "Attempt to extract a component of a value that is not a structure")
+    NO_EXPRESSION = ("A syntax error in expression", "Invalid number ", "Invalid character ", "Unmatched single quote", "Unterminated ", "Junk after ")
+
+    def answer(self, argv):
+        address, condition = argv
+        with no_calls():
+            in_program(condition, lambda text: self.check(text, int(address, 0)))
+
+    def check(self, condition, address):
+        rewriting = None
+        try:
+            rewriting = Rewriting(condition, lambda name: self.declared(name, gdb.block_for_pc(address)))
+            type_of(rewriting.text)
+        except Refused as problem:
+            raise gdb.error(str(problem))
+        except Unplannable:
+            pass
+        except gdb.error as problem:
+            if str(problem).startswith(self.NO_MEMBER):
+                raise gdb.error(str(problem).rstrip(".") + self.members(rewriting))
+        try:
+            self.parse(condition, address)
+        except gdb.error as problem:
+            known = rewriting is not None and rewriting.made  # more than gdb's parser knows
+            if re.match(r'No symbol ".+" in current context', str(problem)) or (str(problem).startswith(self.NO_EXPRESSION) and not known):
+                raise
+
+    @staticmethod
+    def parse(condition, address):
+        """Raises gdb.error if gdb would not take this condition for a breakpoint at the address."""
+        breakpoint = gdb.Breakpoint("*%d" % address, internal=True)
+        try:
+            breakpoint.condition = condition
+        finally:
+            breakpoint.delete()
+
+    @staticmethod
+    def members(rewriting):
+        """The members that there are instead of the one that is missing."""
+        if rewriting is None or rewriting.base is None:
+            return ""
+        try:
+            record = bare(type_of(rewriting.base))
+            record = bare(record.target()) if record.code == gdb.TYPE_CODE_PTR else record
+            names = [field.name for field in record.fields() if field.name and not field.is_base_class]
+        except (gdb.error, TypeError):
+            return ""
+        return "; there are " + ", ".join(names[:12]) + (" and %d more" % (len(names) - 12) if len(names) > 12 else "")
+
+    @staticmethod
+    def declared(name, block):
+        """(code, type, is_value) for an object of the type that a variable is declared with in the block, at no address; None for other
+        names."""
+        if block is None:
+            symbol, is_member = gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name), False
+        else:
+            symbol, is_member = gdb.lookup_symbol(name, block)
+        if is_member:
+            found = find_member(bare(gdb.lookup_symbol("this", block)[0].type.target()), name)
+            type = found[1].type if found else None
+        else:
+            type = symbol.type if symbol is not None and (symbol.is_variable or symbol.is_argument) else None
+        if type is None:
+            return None
+        return Code([("const64", 0)]), bare(type).target() if bare(type).code in REFERENCES else type, False
+
+
 class Console(gdb.MICommand):
     """-friday-console TEXT
 
@@ -645,4 +777,5 @@ class Console(gdb.MICommand):
 load_standard_printers()
 Plan("-friday-plan")
 Scope("-friday-scope")
+Check("-friday-check")
 Console("-friday-console")

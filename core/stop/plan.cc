@@ -142,6 +142,7 @@ ExpressionPlan from_json(const Json& json) {
     plan.place =
         ExpressionPlan::Place{from_hex(place.at("agent").get<std::string>()), addresses_of(place),
                               place.at("size").get<uint64_t>(), place.value("bit", 0u), place.value("bits", 0u)};
+  plan.fixed = json.value("fixed", false);
   plan.movable = json.value("movable", false);
   plan.addresses = addresses_of(json);
   if (json.contains("steps"))

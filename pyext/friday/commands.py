@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 
-from .answers import Output, counted, named, ranges
+from .answers import Output, brief, counted, named, ranges
 from .errors import Error, NodeEnded, NodeNotStarted, NoNode, UsageError
 from .points import StopPoint
 from .signals import handle
@@ -394,33 +394,19 @@ def landed(point: StopPoint) -> str:
     places = list(dict.fromkeys(text for _, address, text in point.places if address is not None))
     if len(places) > 1:
         return f": {len(places)} places, which `info breakpoints` lists"
-    return f": {places[0]}" if places and places[0] != point.what else ""
+    return f": {brief(places[0])}" if places and places[0] != point.what else ""
 
 
 def check_condition(session: "Session", point: StopPoint, condition: str | None) -> None:
-    """Raises gdb's error for the condition of a breakpoint if no node's gdb can evaluate it at the breakpoint's place; for other conditions
-    if it is no expression at all. Where a watched value is written other names are known than here, so of an unknown one it is only told."""
+    """Raises gdb's error for the condition of a watch or a catch if it is no expression at all. Where a watched value is written other
+    names are known than here, so of an unknown one it is only told. That of a breakpoint was checked at its place when it was set; this
+    tells if no node had begun."""
     if not condition or "_friday_workspace" in condition:
         return
     if point.kind != "breakpoint":
         _check_expression(session, point, condition)
         return
-    failure: Error | None = None
-    unknown = True
-    for node in point.nodes:
-        try:
-            session.backend.gdb(int(node), f"tbreak {point.what} if {condition}")
-        except (NodeNotStarted, NoNode):
-            continue
-        except Error as error:
-            failure = session.names.teach(int(node), condition, error)
-            unknown = False
-            continue
-        session.backend.gdb(int(node), "delete $bpnum")  # a breakpoint of gdb's own; it was never inserted into the program
-        return
-    if failure is not None:
-        raise failure
-    if unknown:
+    if all(node.state == "not started" for node in point.nodes):
         session.notice(f"`{condition}` is not checked before {point.label} is hit, since none of its nodes has started; if it cannot be evaluated then, the group stops there")
 
 

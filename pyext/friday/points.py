@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from . import containers
 from .backend import Stop
+from .errors import NoSymbol
 from .handlers import Handler
 from .nodes import Node
 from .teaching import refuse_changes
@@ -171,9 +172,12 @@ class StopPoint:
         self.session.backend.ignore(self.id, count)
 
     def set_condition(self, condition: str | None) -> None:
-        """Sets or removes the condition, a C expression. Raises BadExpression."""
+        """Sets or removes the condition, a C expression. Raises NoSymbol and BadExpression."""
         refuse_changes(condition)
-        self.session.backend.condition(self.id, condition)
+        try:
+            self.session.backend.condition(self.id, condition)
+        except NoSymbol as error:
+            raise self.session.names.teach_place([int(node) for node in self.nodes], self.what, error) from None
         self.condition = condition
 
     def __index__(self) -> int:

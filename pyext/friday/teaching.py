@@ -90,6 +90,7 @@ _UNKNOWN = re.compile(r'No symbol "([^"]+)" in (?:current context|specified cont
 _NO_FUNCTION = re.compile(r'Function "([^"]+)" not defined|no function `([^`]+)`')
 _NO_MEMBER = re.compile(r"here is no (?:member|member or method|field) named ([^\s.]+)\.?|has no (?:member|component) named ['`\"]?(\w+)"
                         r"|Couldn't find method (?:\S*::)?(\w+)")
+_CONDITION = re.compile(r"the condition `(.*)`: ")
 _MAY_COME = re.compile(rf"{_UNKNOWN.pattern}|{_NO_FUNCTION.pattern}|No source file named")
 _LOCAL = re.compile(r"\s*(?:-\w+\s+)*([A-Za-z_][\w:]*)::([A-Za-z_]\w*)\b")
 _KEY = re.compile(r'([\w.>()\[\]:-]*[\w)\]])\s*\[\s*("(?:\\.|[^"\\])*")\s*\]')
@@ -166,7 +167,9 @@ class Names:
 
     def teach_place(self, nodes: Sequence[int], text: str, error: NoSymbol) -> Error:
         """The same for a stop point on several nodes: the message also names the programs that lack the location or expression, and
-        says how to wait for a library that may have it."""
+        says how to wait for a library that may have it. The error may also be of the condition of a breakpoint."""
+        if condition := _CONDITION.match(error.message):
+            return self.teach(nodes[0] if error.node is None else error.node, condition[1], error)
         programs: dict[str, int] = {}
         for node in nodes:
             programs.setdefault(self._session.nodes[node].info.program, node)

@@ -351,6 +351,7 @@ class FakeBackend:
     def add_breakpoint(self, nodes, location, condition):
         if location == "nowhere":
             raise errors.NoSymbol("no function `nowhere`")
+        self.check_condition(condition)
         return self.add(Point("breakpoint", tuple(nodes), [location], condition))
 
     def add_watch(self, nodes, expressions, condition):
@@ -372,7 +373,12 @@ class FakeBackend:
         self.points[id].skip = count
 
     def condition(self, id, condition):
+        self.check_condition(condition)
         self.points[id].condition = condition
+
+    def check_condition(self, condition):
+        if error := getattr(self, "answers", {}).get(f"condition {condition}"):
+            raise error
 
     # -- running -----------------------------------------------------------------------------------------------------
     def resume(self, timeout=None, last=None):

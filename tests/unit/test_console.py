@@ -222,7 +222,7 @@ def unknown(console, command, message, text):
     ("print server.idd", "1 print server.idd", "There is no member named idd.", "There is no member named idd; the nearest is `id`"),
     ("print server.xyz", "1 print server.xyz", "There is no member named xyz.", "There is no member named xyz; there are id, next\n"),
     ("print zzzzz", "1 print zzzzz", 'No symbol "zzzzz" in current context.', 'No symbol "zzzzz" in current context.\n'),
-    ("tbreak serve if packett_id", "break serve if packett_id", 'No symbol "packett_id" in current context.', "the nearest is `packet_id`"),
+    ("condition packett_id", "break serve if packett_id", 'the condition `packett_id`: No symbol "packett_id" in current context.', "the nearest is `packet_id`\n"),
 ])
 def test_an_unknown_name_has_its_nearest_and_one_out_of_scope_its_place(command, text, message, said, capsys):
     console, backend = make()
