@@ -162,7 +162,7 @@ json describe_all(const Recording& recording, const Schedule* schedule) {
     if (const auto alias = aliases.find(node.id); alias != aliases.end()) out["nodes"].back()["alias"] = alias->second;
   }
   out["refused"] = json::array();
-  for (const RefusedCall& refusal : refusals_of(recording)) {
+  for (const RefusedCalls& refusal : refusals_of(recording)) {
     json nodes = json::object();
     for (const auto& [id, count] : refusal.nodes) nodes[recording.find(id)->name] = count;
     out["refused"].push_back({{"call", call_text(refusal.call)},

@@ -79,7 +79,7 @@ void print_nodes(const std::vector<NodeSummary>& nodes) {
 void print_refused(const std::string& path, const std::vector<NodeSummary>& nodes) {
   const auto recording = Recording::open(path);
   if (!recording) return;
-  for (RefusedCall& refusal : refusals_of(*recording)) {
+  for (RefusedCalls& refusal : refusals_of(*recording)) {
     std::erase_if(refusal.nodes, [&](const auto& made) {
       return std::ranges::find(nodes, made.first.value, &NodeSummary::id) == nodes.end();
     });

@@ -30,9 +30,9 @@ uint64_t take_pending(const sigset_t& all) {
   sigset_t all;
   sigfillset(&all);
   char question;
-  while (read(0, &question, 1) == 1) {
+  while (::read(0, &question, 1) == 1) {
     const uint64_t seen = take_pending(all);
-    if (write(0, &seen, sizeof seen) != sizeof seen) break;
+    if (::write(0, &seen, sizeof seen) != sizeof seen) break;
   }
   _exit(0);
 }

@@ -4,7 +4,6 @@
 #include <linux/cdrom.h>
 #include <linux/ethtool.h>
 #include <linux/fb.h>
-#include <linux/futex.h>
 #include <linux/hdreg.h>
 #include <linux/if.h>
 #include <linux/kd.h>
@@ -12,8 +11,6 @@
 #include <linux/loop.h>
 #include <linux/nbd.h>
 #include <linux/perf_event.h>
-#include <linux/prctl.h>
-#include <linux/ptrace.h>
 #include <linux/random.h>
 #include <linux/rtc.h>
 #include <linux/seccomp.h>
@@ -21,17 +18,15 @@
 #include <linux/uinput.h>
 #include <linux/vfio.h>
 #include <linux/vt.h>
-#include <sched.h>
 #include <scsi/sg.h>
 #include <sys/syscall.h>
 
+#include <cctype>
+
 #include <fmt/format.h>
 
+#include "core/trace/arguments.h"
 #include "core/trace/named.h"
-
-#ifndef PR_SET_SYSCALL_USER_DISPATCH
-#define PR_SET_SYSCALL_USER_DISPATCH 59
-#endif
 
 namespace friday {
 namespace {
@@ -41,7 +36,7 @@ namespace {
 // clang-format off
 // Requests whose numbers do not encode the size and direction of what they transfer (_IOC in ioctl.h); all others are
 // recorded by that encoding. Several drivers use the same numbers for different requests.
-constexpr Named kRequests[] = {
+constexpr Named kPlainRequests[] = {
     NAMED(SIOCADDRT), NAMED(SIOCDELRT), NAMED(SIOCRTMSG), NAMED(SIOCGIFNAME), NAMED(SIOCSIFLINK), NAMED(SIOCGIFCONF), NAMED(SIOCGIFFLAGS),
     NAMED(SIOCSIFFLAGS), NAMED(SIOCGIFADDR), NAMED(SIOCSIFADDR), NAMED(SIOCGIFDSTADDR), NAMED(SIOCSIFDSTADDR), NAMED(SIOCGIFBRDADDR),
     NAMED(SIOCSIFBRDADDR), NAMED(SIOCGIFNETMASK), NAMED(SIOCSIFNETMASK), NAMED(SIOCGIFMETRIC), NAMED(SIOCSIFMETRIC), NAMED(SIOCGIFMEM),
@@ -114,12 +109,7 @@ constexpr Named kRequests[] = {
 
 // Commands that the shim's ioctls.cc does not handle.
 constexpr Named kEthtool[] = {NAMED(ETHTOOL_SRXNTUPLE), NAMED(ETHTOOL_GRXNTUPLE), NAMED(ETHTOOL_PERQUEUE)};
-constexpr Named kFutex[] = {NAMED(FUTEX_FD), NAMED(FUTEX_LOCK_PI), NAMED(FUTEX_UNLOCK_PI), NAMED(FUTEX_TRYLOCK_PI), NAMED(FUTEX_WAIT_REQUEUE_PI),
-                            NAMED(FUTEX_CMP_REQUEUE_PI), NAMED(FUTEX_LOCK_PI2)};
-constexpr Named kPrctl[] = {NAMED(PR_SET_SECCOMP), NAMED(PR_SET_SYSCALL_USER_DISPATCH)};
 constexpr Named kSeccomp[] = {NAMED(SECCOMP_SET_MODE_STRICT), NAMED(SECCOMP_SET_MODE_FILTER)};
-constexpr Named kPtrace[] = {NAMED(PTRACE_TRACEME)};
-constexpr Named kClone[] = {NAMED(CLONE_VM), NAMED(CLONE_FS), NAMED(CLONE_FILES), NAMED(CLONE_SIGHAND), NAMED(CLONE_VFORK), NAMED(CLONE_PARENT), NAMED(CLONE_SYSVSEM), NAMED(CLONE_SETTLS), NAMED(CLONE_IO)};
 // clang-format on
 #undef NAMED
 
@@ -134,14 +124,15 @@ std::string request_name(uint64_t code) {
     return fmt::format("SIOCPROTOPRIVATE + {}", code - SIOCPROTOPRIVATE);
   if (code > SIOCDEVPRIVATE && code < SIOCDEVPRIVATE + 16)
     return fmt::format("SIOCDEVPRIVATE + {}", code - SIOCDEVPRIVATE);
-  return name_in(kRequests, code, "request");
+  return name_in(kPlainRequests, code, "request");
 }
 
-std::string flags_of(uint64_t flags) {
-  std::string text;
-  for (const Named& flag : kClone)
-    if (flags & flag.value) text += fmt::format("{}{}", text.empty() ? "" : "|", flag.name);
-  return text;
+// The code as argument `index` of the call, which is named as in all other places (arguments.h).
+std::string argument_name(unsigned call, unsigned index, uint64_t code, const char* kind) {
+  uint64_t arguments[6] = {};
+  arguments[index] = code;
+  const std::string text = argument_text(call, index, arguments);
+  return isdigit(static_cast<unsigned char>(text[0])) ? fmt::format("{} {:#x}", kind, code) : text;
 }
 
 }  // namespace
@@ -152,11 +143,11 @@ std::string code_text(unsigned call, std::span<const uint64_t> codes) {
   switch (call) {
     case SYS_ioctl:
       return request_name(code) + (codes.size() > 1 ? ", command " + name_in(kEthtool, codes[1], "of ethtool") : "");
-    case SYS_futex: return name_in(kFutex, code, "operation");
-    case SYS_prctl: return name_in(kPrctl, code, "option");
+    case SYS_futex: return argument_name(call, 1, code, "operation");
+    case SYS_prctl: return argument_name(call, 0, code, "option");
     case SYS_seccomp: return name_in(kSeccomp, code, "operation");
-    case SYS_ptrace: return name_in(kPtrace, code, "request");
-    case SYS_clone: return flags_of(code);
+    case SYS_ptrace: return argument_name(call, 0, code, "request");
+    case SYS_clone: return argument_name(call, 0, code, "flags");
     default: return fmt::format("command {:#x}", code);
   }
 }

@@ -45,13 +45,13 @@ const Advice* advice_on(unsigned call) {
 
 }  // namespace
 
-uint64_t RefusedCall::count() const {
+uint64_t RefusedCalls::count() const {
   uint64_t sum = 0;
   for (const auto& [node, times] : nodes) sum += times;
   return sum;
 }
 
-std::string RefusedCall::why() const {
+std::string RefusedCalls::why() const {
   if (const Advice* advice = advice_on(call); advice && advice->why) return advice->why;
   constexpr std::string_view kAnswer = "ENOSYS: ";
   for (const CallRule& rule : call_rules())
@@ -60,28 +60,28 @@ std::string RefusedCall::why() const {
   return "";
 }
 
-std::string RefusedCall::advice() const {
+std::string RefusedCalls::advice() const {
   const Advice* advice = advice_on(call);
   return advice ? advice->text : "";
 }
 
-std::vector<RefusedCall> refusals_of(const Recording& recording) {
-  std::map<unsigned, RefusedCall> found;
+std::vector<RefusedCalls> refusals_of(const Recording& recording) {
+  std::map<unsigned, RefusedCalls> found;
   for (const NodeInfo& node : recording.nodes()) {
     const auto header = read_header(recording.trace(node.id));
     if (!header || header->version != format::kVersion) continue;
     for (const format::RefusedCall& entry : header->refused) {
       if (!entry.count || !advice_on(entry.call)) continue;
-      RefusedCall& refusal = found.try_emplace(entry.call, RefusedCall{entry.call, {}}).first->second;
+      RefusedCalls& refusal = found.try_emplace(entry.call, RefusedCalls{entry.call, {}}).first->second;
       refusal.nodes.emplace_back(node.id, entry.count);
     }
   }
-  std::vector<RefusedCall> list;
+  std::vector<RefusedCalls> list;
   for (auto& [call, refusal] : found) list.push_back(std::move(refusal));
   return list;
 }
 
-std::string describe(const Recording& recording, const RefusedCall& refusal) {
+std::string describe(const Recording& recording, const RefusedCalls& refusal) {
   constexpr size_t kNamed = 3;
   std::string names;
   for (size_t n = 0; n < std::min(refusal.nodes.size(), kNamed); n++)

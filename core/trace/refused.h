@@ -12,7 +12,7 @@
 
 namespace friday {
 
-struct RefusedCall {
+struct RefusedCalls {
   unsigned call;
   std::vector<std::pair<NodeId, uint64_t>> nodes;  // that made it, and how often
 
@@ -22,9 +22,9 @@ struct RefusedCall {
 };
 
 // By call. Reads the header of each trace; a node whose trace cannot be read is left out.
-std::vector<RefusedCall> refusals_of(const Recording& recording);
+std::vector<RefusedCalls> refusals_of(const Recording& recording);
 
 // A sentence for people: "ptrace was refused with ENOSYS 3 times in node n1 (...)". At most a few nodes are named.
-std::string describe(const Recording& recording, const RefusedCall& refusal);
+std::string describe(const Recording& recording, const RefusedCalls& refusal);
 
 }  // namespace friday

@@ -1,11 +1,12 @@
-"""The demo's build compiles several sources as one: what stands in two files of a folder must not have one name in both."""
+"""The demo's build compiles several sources as one: what stands in two files of a folder must not have one name in both. It is what a new user
+builds first, so it is tried in each run."""
 import os
 import subprocess
 
 import pytest
 from conftest import ROOT
 
-pytestmark = [pytest.mark.full, pytest.mark.limit(1500)]
+pytestmark = pytest.mark.limit(1500)
 
 
 def test_sources_can_be_compiled_together(tmp_path):
