@@ -86,7 +86,8 @@ class First:
 
     def run(self) -> "Stop | None":
         """Brings the group to the place and returns the Stop; None if it holds at the start, where the group stands then. Raises
-        UsageError if it holds neither here nor at the end of the recording, or not for long enough; then the group stands there."""
+        UsageError if it holds neither here nor at the end of the recording, where the group stands as before then, or not for long
+        enough."""
         session = self._session
         check(session, "first")
         with _undisturbed(session), _checkpoints(session):
@@ -127,15 +128,19 @@ class First:
         """A number of events of the whole group after which it holds."""
         session, total = self._session, self._session.backend.total_events()
         if not self._holds():
-            session.goto_end()
-            if not self._holds():
+            with remembered(session):
+                session.goto_end()
+                holds = self._holds()
+            if not holds:
                 raise UsageError("it is true neither here nor at the end of the recording: `first` is for a condition that stays true; "
-                                 "`continue until` finds one that is true for a moment. The group stands at the end now")
+                                 "`continue until` finds one that is true for a moment")
             return total
         here = session.backend.events_done()
         if here < total:
-            self._go(here)
-            if not self._holds():
+            with remembered(session):
+                self._go(here)
+                holds = self._holds()
+            if not holds:
                 raise UsageError("it was true where the group stood, and is not true any more before the next event: `first` is for a "
                                  "condition that stays true")
         return here

@@ -153,8 +153,11 @@ def test_first_is_for_what_stays_true(ring, opened):
     session = opened(ring)
     session.set_checkpoints(True)
     assert session.first(lambda: True) is None and session.mark() == "start"
+    break_at(session, "process_data")
+    place = [(session.backend.event(int(node)), session.backend.state_hash(int(node))) for node in session.nodes]
     with pytest.raises(friday.UsageError, match="neither here nor at the end"):
         session.first(lambda: False)
+    assert [(session.backend.event(int(node)), session.backend.state_hash(int(node))) for node in session.nodes] == place
     with pytest.raises(ZeroDivisionError):
         session.first(lambda: 1 // 0)
     session.restart()
