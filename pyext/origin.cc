@@ -23,11 +23,19 @@ const char* name_of(Bytes::In in) {
 }  // namespace
 
 std::vector<Hop> origin_of(Session& session, uint32_t node, const std::string& in, uint64_t low, uint64_t size,
-                           std::pair<unsigned, unsigned> bits, size_t most) {
+                           std::pair<unsigned, unsigned> bits, size_t most, const py::object& found) {
   const Bytes bytes{in_named(in), low, size};
   value_or_raise(session.replay().node({node}));
+  const auto tell = [&](const Hop& hop) {
+    const py::gil_scoped_acquire locked;
+    try {
+      if (!found.is_none()) found(hop.node.value, friday::name_of(hop.how));
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("what is told of the hops of an origin");
+    }
+  };
   auto result = session.interruptible([&](Debugger& d) {
-    return Origin(d).follow({node}, bytes, most, {bits.first, bits.second});
+    return Origin(d).follow({node}, bytes, most, {bits.first, bits.second}, tell);
   });
   if (!result && result.error().code == ErrorCode::interrupted) session.clear_interrupt();
   return value_or_raise(std::move(result));

@@ -626,7 +626,7 @@ void bind_stop(py::module_& module);
 struct Hop;
 // origin.cc
 std::vector<Hop> origin_of(Session& session, uint32_t node, const std::string& in, uint64_t low, uint64_t size,
-                           std::pair<unsigned, unsigned> bits, size_t most);
+                           std::pair<unsigned, unsigned> bits, size_t most, const py::object& found);
 void bind_origin(py::module_& module);
 
 }  // namespace friday

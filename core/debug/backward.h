@@ -62,10 +62,10 @@ class Backward final : public PastRuns {
   // none before; the group stands where it stood then. Fails as run() does.
   Result<std::optional<DebugStop>> step(NodeId node, ThreadId thread) override;
   // The last instructions that the thread has executed before the place where the group stands, the latest last: at
-  // most some hundred. Empty if it has executed none before. The group stands where it stood then, but a thread that
-  // stood in a system call stands before it. Fails as run() does.
-  // Of each the registers when it began.
-  Result<std::vector<user_regs_struct>> last_executed(NodeId node, ThreadId thread);
+  // most some hundred. With `least` it tries to give as many. Empty if it has executed none before. The group stands
+  // where it stood then, but a thread that stood in a system call stands before it. Fails as run() does. Of each the
+  // registers when it began.
+  Result<std::vector<user_regs_struct>> last_executed(NodeId node, ThreadId thread, size_t least = 1);
   // Brings the group to before the instruction with this index of the last answer. Call before any other run.
   Result<void> go_to_executed(size_t index);
 
@@ -191,11 +191,11 @@ class Backward final : public PastRuns {
   Result<Walk> walk();
   Result<bool> go_behind(std::optional<uint64_t> event);
   std::optional<uint64_t> event_before(uint64_t index);
-  Result<bool> lay_trail();
-  Result<void> shorten_trail(Walk walked);
+  Result<bool> lay_trail(uint64_t spare_heads);
+  Result<void> shorten_trail(Walk walked, uint64_t spare_heads);
   Result<Pass> pass_heads(const GroupCheckpoint& from, const std::set<uint64_t>& heads, uint64_t most);
   bool is_on_trail(NodeId node, ThreadId thread) const;
-  Result<bool> trail_to_here(NodeId node, ThreadId thread);
+  Result<bool> trail_to_here(NodeId node, ThreadId thread, uint64_t spare_heads = 0);
   void stand_on_trail();
   Result<DebugStop> follow_trail();
 

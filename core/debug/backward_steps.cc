@@ -18,6 +18,7 @@ constexpr uint64_t kMostSteps = 400;  // from a checkpoint to the place; a step 
 constexpr uint64_t kFewSteps = 32;    // from a nearer one, for the instructions before
 constexpr uint64_t kLongest = 15;     // bytes of an instruction
 constexpr uint64_t kFewHits = 64;     // from one checkpoint of a pass to the next, at first
+constexpr uint64_t kSpareHeads = 16;  // jumps before the last one, for more instructions
 constexpr size_t kMostKept = 16;      // checkpoints of a pass
 constexpr int kMostRounds = 200;
 
@@ -167,15 +168,21 @@ Result<Backward::Pass> Backward::pass_heads(const GroupCheckpoint& from, const s
   return pass;
 }
 
-// Lays the trail from a later checkpoint, since there are too many steps from where it begins.
-Result<void> Backward::shorten_trail(Walk walked) {
+// Lays the trail from a later checkpoint, since there are too many steps from where it begins. It begins so many jumps
+// before the last one as `spare_heads` says, if the place is not too far from there.
+Result<void> Backward::shorten_trail(Walk walked, uint64_t spare_heads) {
   std::set<uint64_t> heads = std::move(walked.heads);
+  uint64_t spare = spare_heads;
   for (int round = 0; round < kMostRounds; round++) {
     FRIDAY_TRY(pass, pass_heads(*trail_->from, heads, ~uint64_t{0}));
     if (pass.hits > 0) {
-      const auto near = pass.kept.empty() ? std::pair(uint64_t{0}, trail_->from) : pass.kept.back();
-      if (near.first == pass.hits) FRIDAY_TRY_VOID(return_to(near.second.get()));
-      else FRIDAY_TRY_VOID(pass_heads(*near.second, heads, pass.hits - near.first));
+      const uint64_t head = pass.hits - std::min(spare, pass.hits - 1);
+      std::pair<uint64_t, std::shared_ptr<const GroupCheckpoint>> near{0, trail_->from};
+      for (auto& each : pass.kept)
+        if (each.first <= head) near = each;
+      if (near.first == head) FRIDAY_TRY_VOID(return_to(near.second.get()));
+      else FRIDAY_TRY_VOID(pass_heads(*near.second, heads, head - near.first));
+      spare = 0;  // so far the place may be too many steps away
     } else {
       FRIDAY_TRY_VOID(return_to(trail_->from.get()));
       for (uint64_t i = 0; i < kMostSteps; i++) FRIDAY_TRY_VOID(step_once());
@@ -194,7 +201,7 @@ Result<void> Backward::shorten_trail(Walk walked) {
 }
 
 // Finds a way by single steps to the place. False if the thread has executed nothing before.
-Result<bool> Backward::lay_trail() {
+Result<bool> Backward::lay_trail(uint64_t spare_heads) {
   const NodeId id = place_.mark.node;
   if (!indexes_.contains(id)) {
     FRIDAY_TRY(index, TraceIndex::load_or_build(session_.recording(), session_.find(id)->reader()));
@@ -209,7 +216,7 @@ Result<bool> Backward::lay_trail() {
     trail_ = Trail{std::move(from), id, place_.thread};
     FRIDAY_TRY(walked, walk());
     trail_->steps = walked.steps;
-    if (!walked.arrived) FRIDAY_TRY_VOID(shorten_trail(std::move(walked)));
+    if (!walked.arrived) FRIDAY_TRY_VOID(shorten_trail(std::move(walked), spare_heads));
     if (trail_->steps > 0) return true;
     if (!event) return false;
   }
@@ -222,7 +229,7 @@ bool Backward::is_on_trail(NodeId node, ThreadId thread) const {
 
 // Lays a trail to where the thread stands, if there is none. False if it has executed nothing before; the group stands
 // where it stood then, as it does after an error.
-Result<bool> Backward::trail_to_here(NodeId id, ThreadId thread) {
+Result<bool> Backward::trail_to_here(NodeId id, ThreadId thread, uint64_t spare_heads) {
   if (is_on_trail(id, thread)) {
     place_.mark.node = id;
     place_.thread = thread;
@@ -233,7 +240,7 @@ Result<bool> Backward::trail_to_here(NodeId id, ThreadId thread) {
   place_ = place;
   if (place_.how == Place::How::start) return false;
   const auto kept = session_.checkpoint();
-  const auto found = lay_trail();
+  const auto found = lay_trail(spare_heads);
   if (found && *found) return true;
   trail_.reset();
   FRIDAY_TRY_VOID(return_to_place(kept ? kept->get() : nullptr));
@@ -279,7 +286,7 @@ Result<std::optional<DebugStop>> Backward::step(NodeId id, ThreadId thread) {
   return follow_trail();
 }
 
-Result<std::vector<user_regs_struct>> Backward::last_executed(NodeId id, ThreadId thread) {
+Result<std::vector<user_regs_struct>> Backward::last_executed(NodeId id, ThreadId thread, size_t least) {
   FRIDAY_TRY_VOID(check_can_go_back());
   std::vector<user_regs_struct> executed;
   ReplayNode* node = session_.find(id);
@@ -287,7 +294,8 @@ Result<std::vector<user_regs_struct>> Backward::last_executed(NodeId id, ThreadI
     FRIDAY_TRY(out_of_call, step(id, thread));
     if (!out_of_call) return executed;
   }
-  FRIDAY_TRY(found, trail_to_here(id, thread));
+  if (is_on_trail(id, thread) && trail_->steps < least) trail_.reset();  // it leads here from a near place
+  FRIDAY_TRY(found, trail_to_here(id, thread, least > 1 ? kSpareHeads : 0));
   if (!found) return executed;
   const uint64_t steps = trail_->steps;
   FRIDAY_TRY_VOID(return_to(trail_->from.get()));

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,23 @@ struct Piece {
 // registers when it begins and when it is done; a string instruction may have done only some of its repetitions.
 std::vector<Piece> pieces_of(const Instruction& instruction, const user_regs_struct& before,
                              const user_regs_struct& after, const Bytes& wanted);
+
+// An instruction that a thread has executed, and the registers when it began. Without an instruction it is not
+// understood.
+struct Executed {
+  std::optional<Instruction> instruction;
+  user_regs_struct before{};
+};
+// A part of some bytes of memory, and where a copy has taken it from.
+struct CopiedPart {
+  Bytes part, source;
+};
+// The part of the wanted bytes of memory that several instructions have copied from one piece of memory, by moves of
+// any size that may overlap, as memmove makes them. `executed` are the last instructions of the thread, the last one
+// being a store of the copy, and `after` are the registers behind it. None if they are no copy, or if it began before
+// them.
+std::optional<CopiedPart> last_copy(std::span<const Executed> executed, const user_regs_struct& after,
+                                    const Bytes& wanted);
 
 // What the instruction reads to compute what it writes: registers and memory, but no registers that only form an
 // address, unless the instruction computes one (lea).

@@ -23,6 +23,7 @@ constexpr StopPointId kOriginId{~1u};  // of the watch of the bytes that are fol
 constexpr int kMostLeftOut = 16;  // writes of a few bytes that are passed over for the sake of the others
 
 constexpr uint64_t kMostInstructions = 200'000;  // for one answer; each takes some 30 us
+constexpr size_t kCopySteps = 200;               // that are looked at, at least, for the other moves of a copy
 constexpr uint64_t kMostBytes = 4096;            // that are followed together
 
 // The bytes of a register.
@@ -64,7 +65,8 @@ Origin::Origin(Debugger& debugger) : debugger_(debugger), backward_(debugger.bac
 
 // ---- The way
 
-Result<std::vector<Hop>> Origin::follow(NodeId id, const Bytes& bytes, size_t most, const Bits& bits) {
+Result<std::vector<Hop>> Origin::follow(NodeId id, const Bytes& bytes, size_t most, const Bits& bits,
+                                        const std::function<void(const Hop&)>& found) {
   FRIDAY_TRY(node, debugger_.focus().started_node(id));
   if (bytes.size == 0 || bytes.size > kMostBytes)
     return fail(ErrorCode::usage, "{} bytes cannot be followed together: 1 to {} can", bytes.size, kMostBytes);
@@ -84,6 +86,7 @@ Result<std::vector<Hop>> Origin::follow(NodeId id, const Bytes& bytes, size_t mo
   if (bits.count) bits_ = fmt::format("bits {} to {} of {}: ", bits.first, bits.first + bits.count - 1, 8 * bytes.size);
   left_out_ = 0;
   instructions_ = 0;
+  found_ = &found;
   FRIDAY_TRY(value, read(bytes));
   value_ = std::move(value);
   for (size_t i = 0; i < mask_.size(); i++) value_[i] &= mask_[i];
@@ -115,6 +118,7 @@ Result<Hop*> Origin::add(How how, Addr pc, const std::string& text) {
   part_at_ = 0;
   part_of_ = value_.size();
   left_out_ = 0;
+  (*found_)(hops_.back());
   return &hops_.back();
 }
 
@@ -230,7 +234,34 @@ Result<bool> Origin::from_store(NodeId writer, ThreadId thread) {
     return end(How::lost, Addr{before.rip},
                fmt::format("not followed further: written by an instruction that is not understood{}",
                            instruction ? ", " + text_of(*instruction) : ""));
+  const bool partly = pieces.size() == 1 && pieces[0].how == Piece::How::copied && pieces[0].part != wanted_;
+  if (partly && mask_.empty()) {
+    FRIDAY_TRY(followed, from_copy(*instruction, before, after));
+    if (followed) return true;
+  }
   return take(pieces, *instruction, before);
+}
+
+// The group stands before a store of a part of the bytes. If it and the instructions before it have copied more of them
+// than it alone, follows these together and returns true.
+Result<bool> Origin::from_copy(const Instruction& store, const user_regs_struct& before,
+                               const user_regs_struct& after) {
+  FRIDAY_TRY(registers, backward_.last_executed(node_, thread_, kCopySteps));
+  std::vector<Executed> executed;
+  for (const user_regs_struct& each : registers) {
+    FRIDAY_TRY(instruction, instruction_at(each.rip));
+    executed.push_back({std::move(instruction), each});
+  }
+  executed.push_back({store, before});
+  const auto copy = last_copy(executed, after, wanted_);
+  if (!copy || copy->part.size * 2 < wanted_.size) return false;
+  const auto there = read(copy->source);
+  const auto followed = std::span(value_).subspan(copy->part.low - wanted_.low, copy->part.size);
+  if (!there || !std::ranges::equal(*there, followed)) return false;
+  follow_part(copy->part);
+  FRIDAY_TRY_VOID(add(How::copied, Addr{store.address}, fmt::format("copied from {}", text_of(copy->source))));
+  narrow({.part = wanted_, .from = copy->source});
+  return true;
 }
 
 Result<std::optional<Instruction>> Origin::instruction_at(uint64_t pc) {

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -79,8 +80,9 @@ class Origin {
   // there are `most`. Of a bit-field, a store that leaves its bits as they were is passed over, because it cannot be
   // told from one to its neighbours. The group stands somewhere else then, also after an error. Fails with bad_address
   // if the bytes cannot be read, with unsupported in another order than `clock` and if the group is altered, and with
-  // interrupted.
-  Result<std::vector<Hop>> follow(NodeId node, const Bytes& bytes, size_t most, const Bits& bits);
+  // interrupted. Calls `found` with each hop at once, in the middle of the search.
+  Result<std::vector<Hop>> follow(NodeId node, const Bytes& bytes, size_t most, const Bits& bits,
+                                  const std::function<void(const Hop&)>& found);
 
  private:
   // Each of these goes one hop on, and returns whether the way goes on behind it. origin.cc
@@ -117,6 +119,7 @@ class Origin {
   Result<const ChannelTable*> channels_of(NodeId node);
 
   Result<std::optional<DebugStop>> run_to_write();
+  Result<bool> from_copy(const Instruction& store, const user_regs_struct& before, const user_regs_struct& after);
   Result<bool> take(const std::vector<Piece>& pieces, const Instruction& instruction, const user_regs_struct& before);
   Result<std::optional<Instruction>> instruction_at(uint64_t pc);
   Result<std::vector<std::byte>> read(const Bytes& bytes);
@@ -142,10 +145,11 @@ class Origin {
   std::vector<std::byte> value_;  // theirs; bits that are not followed are 0
   std::vector<std::byte> mask_;   // the bits of these that are followed; empty: all
   std::vector<Hop> hops_;
-  std::string bits_;           // which bits of the value are followed, for the first hop's text
-  uint64_t part_at_ = 0;       // where the bytes that are followed begin in the value of the hop before
-  uint64_t part_of_ = 0;       // how many bytes that value has
-  bool swapped_ = false;       // bytes were reversed since that hop
+  std::string bits_;      // which bits of the value are followed, for the first hop's text
+  uint64_t part_at_ = 0;  // where the bytes that are followed begin in the value of the hop before
+  uint64_t part_of_ = 0;  // how many bytes that value has
+  bool swapped_ = false;  // bytes were reversed since that hop
+  const std::function<void(const Hop&)>* found_ = nullptr;
   int left_out_ = 0;           // how often bytes were left out since the last hop
   uint64_t instructions_ = 0;  // that were looked at
   std::map<NodeId, TraceIndex> indexes_;

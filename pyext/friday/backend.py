@@ -254,9 +254,10 @@ class Backend(Protocol):
     def go_to_mark(self, mark: str) -> Stop:
         """Brings the group to a mark, over all stop points; altered marks are cleared if it goes back. Raises UsageError for what is no
         mark or no place of this recording, Unsupported in another order than "clock", ComponentDied."""
-    def origin(self, node: int, where: str, low: int, size: int, bits: "tuple[int, int]", most: int) -> "Sequence[Hop]":
+    def origin(self, node: int, where: str, low: int, size: int, bits: "tuple[int, int]", most: int, found: "Callable[[int, str], None] | None") -> "Sequence[Hop]":
         """Follows bytes of a node back, at most `most` hops; the group stands elsewhere then. where, low: as in Bytes. bits: of a bit-field,
-        the number of its first bit in the bytes and how many it has; else (0, 0). Raises AtError if
+        the number of its first bit in the bytes and how many it has; else (0, 0). found: called with the node and the kind of each hop, in
+        the middle of the search, so it must not ask the session. Raises AtError if
         they cannot be read, Unsupported in another order than "clock" and if a node is altered, KeyboardInterrupt, ComponentDied."""
     def new_checkpoints(self) -> "list[tuple[int, int]]":
         """The number, and the events of all nodes, of each checkpoint that was made since the last call."""

@@ -183,7 +183,7 @@ class _Place(NamedTuple):
 
 
 def _place_of(session: "Session", node: int, expression: str) -> _Place:
-    """What an expression denotes on a node; of a string that has characters these."""
+    """What an expression denotes on a node; of a string, or an array of char with a text, the characters."""
     if expression.startswith("$") and (register := _register(expression[1:])):
         return _Place(*register)
     try:
@@ -202,11 +202,21 @@ def _place_of(session: "Session", node: int, expression: str) -> _Place:
     low, type_ = int.from_bytes(address, "little"), session.types[type_id]
     if text := text_of(type_, data, low, lambda at, size: session.backend.read_memory(node, at, size)):
         return _Place("memory", *text, is_text=True)
+    if type_.resolved.kind == "array" and type_.resolved.element.resolved.is_text and (held := data.partition(b"\0")[0]):
+        return _Place("memory", low, len(held), is_text=True)
     return _Place("memory", low, len(data), type=type_)
 
 
 def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most: int) -> list[Hop]:
     """The way back of a value. The group stands where it stood then."""
+    number = 0
+
+    def found(on: int, how: str) -> None:
+        nonlocal number
+        number += 1
+        if session.on_hop:
+            session.on_hop(f"{number} hop{'s'[:number > 1]}, the last one {how} on {session.nodes.all[on].name}")
+
     check(session, "origin")
     with remembered(session):
         if isinstance(what, str):
@@ -216,5 +226,5 @@ def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most:
             hop, chosen = what
             go_to(session, hop.mark)
             where, place = int(hop.node), _Place(chosen.at.where, chosen.at.low, chosen.at.size)
-        raw = session._search(lambda: session.backend.origin(where, place.kind, place.low, place.size, place.bits, most))
+        raw = session._search(lambda: session.backend.origin(where, place.kind, place.low, place.size, place.bits, most, found))
         return _hops(session, raw, place.type, place.is_text)

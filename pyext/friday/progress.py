@@ -15,7 +15,6 @@ class ProgressLine:
     """Call it with the part done (0 to 1), the events per second, and a text to show before them. Does nothing if the stream is
     not a terminal."""
 
-
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._on = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
@@ -29,7 +28,14 @@ class ProgressLine:
         done = int(part * _WIDTH)
         spent = time.monotonic() - self._began
         left = f", {spent * (1 - part) / part:.0f} s left" if part > 0.02 and spent > 1 else ""
-        text = f"[{'#' * done}{'.' * (_WIDTH - done)}] {part:5.1%}  {more + ', ' if more else ''}{_count(rate)} events/s{left}"
+        self._draw(f"[{'#' * done}{'.' * (_WIDTH - done)}] {part:5.1%}  {more + ', ' if more else ''}{_count(rate)} events/s{left}")
+
+    def say(self, text: str) -> None:
+        """Shows a text instead, and the seconds that have passed, of work of which nobody knows how much there is."""
+        if self._on:
+            self._draw(f"{text} ({time.monotonic() - self._began:.0f} s)")
+
+    def _draw(self, text: str) -> None:
         self._drawn = True  # set before drawing, since Ctrl-C may interrupt it
         self._stream.write("\r" + text[:shutil.get_terminal_size().columns - 1] + "\x1b[K")
         self._stream.flush()

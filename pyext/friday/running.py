@@ -31,6 +31,7 @@ _FRAME = re.compile(r"#\d+\s+(?:0x[0-9a-f]+ in )?")
 _SYSROOT = re.compile(r"(?<= )/\S*/friday-session-\w+/\d+(?=/)")  # where gdb finds the recorded copies of libraries
 _SOURCE = re.compile(r"\d+\t")
 _PLACE = re.compile(r" at (\S+):(\d+)\Z")
+_SYSTEM = re.compile(r" at /usr/(?:include|lib)/\S+\Z")
 _SECONDS = re.compile(r"\d+(\.\d*)?\s*s?\Z")
 _EPOCH = 1e8  # more seconds than a recording lasts: a real time, in seconds since 1970
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
@@ -59,7 +60,8 @@ def frame_of(session: "Session", node: int) -> tuple[str, str]:
     return _SYSROOT.sub("", _FRAME.sub("", first, count=1)), source
 
 
-# The number of the innermost frame in the program's own code, or else in code whose source file exists here: that of a library seldom does.
+# The number of the innermost frame in the program's own code, which templates of a library's headers are not, or else in code whose source
+# file exists here: that of a library seldom does.
 _OWN_FRAME = """
 import gdb, os
 def friday_own_frame():
@@ -67,9 +69,11 @@ def friday_own_frame():
     while frame is not None and number < 20:
         symtab = frame.find_sal().symtab
         if symtab is not None:
-            if (symtab.objfile.owner or symtab.objfile).filename == gdb.current_progspace().filename:
+            function = frame.function()
+            of_system = (function.symtab if function else symtab).fullname().startswith(("/usr/include/", "/usr/lib/"))
+            if (symtab.objfile.owner or symtab.objfile).filename == gdb.current_progspace().filename and not of_system:
                 return number
-            if here == "" and os.path.exists(symtab.fullname()):
+            if here == "" and not of_system and os.path.exists(symtab.fullname()):
                 here = number
         frame, number = frame.older(), number + 1
     return here
@@ -116,8 +120,8 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
             return [f"interrupted at {seconds(session.logical_time)}"]
     place, source = frame_of(session, int(node))
     place = place or stop.location or ""
-    caught = any(id_ in session.points and session.points[id_].kind == "catch" for id_ in stop.ids)
-    if not source and (caught or not stop.ids) and (caller := caller_of(session, int(node))) and caller != place:
+    asked_for = any(id_ in session.points and session.points[id_].kind == "breakpoint" for id_ in stop.ids)
+    if (not source or _SYSTEM.search(place)) and not asked_for and (caller := caller_of(session, int(node))) and caller != place:
         place += f", called from {caller}"
     if stop.kind == "reached" and not stop.pc:
         time_ = f"{stop.logical_time} s"
@@ -247,12 +251,12 @@ def tell(session: "Session", stop: "Stop", out: Output, hidden: Collection[int] 
 def watched(session: "Session", out: Output) -> Any:
     """Runs with a progress line if standard error is a terminal."""
     line = ProgressLine(sys.stderr)
-    session.on_progress = line if out.fold else None
+    session.on_progress, session.on_hop = (line, line.say) if out.fold else (None, None)
     try:
         with line.shown() if out.fold else contextlib.nullcontext():
             yield
     finally:
-        session.on_progress = None
+        session.on_progress = session.on_hop = None
 
 
 def _continue(session: "Session", command: Command, filename: str | None, out: Output) -> None:

@@ -92,6 +92,7 @@ class Session(Past):
         self.tracer: Tracer | None = None  # traces violations, for `friday run --origin`
         self.on_traced: Callable[[Violation], None] | None = None  # called with each violation that it has traced
         self.on_violation: Callable[[Violation], None] | None = None  # called with each violation as it is found
+        self.on_hop: Callable[[str], None] | None = None  # told of each hop that an origin finds, in words
         self.on_progress: Progress | None = None  # as `progress` of run(), but for all runs
         self.helpers_ended: list[Stop] = []  # ends of short-lived processes that the console has not said yet
         self.on_exit: Callable[[Stop], None] | None = None  # called when a node has ended, after the functions of `at_exit`; the group goes on unless it calls `stop()`

@@ -9,6 +9,8 @@ pytestmark = pytest.mark.limit(240)
 
 planted_o0 = recorded_target("planted_o0")
 planted_o2 = recorded_target("planted_o2")
+texts_o0 = recorded_target("copied_texts_o0")
+texts_o2 = recorded_target("copied_texts_o2")
 debug_session = recorded_target("debug_session_O0")
 
 SINK, SOURCE, RELAY = 0, 1, 2
@@ -64,6 +66,37 @@ def test_a_hop_is_a_place_where_the_value_is(planted):
     assert planted.nodes[SINK].read(expression) == 0
     planted.step(SINK, "stepi")
     assert planted.nodes[SINK].read(expression).to_bytes(8, "little") == hop.value
+
+
+@pytest.fixture(params=[pytest.param("texts_o0", marks=pytest.mark.full), "texts_o2"])
+def texts(request, opened):
+    session = opened(request.getfixturevalue(request.param))
+    session.set_checkpoints(True)
+    break_at(session, "arrived")
+    return session
+
+
+@pytest.mark.parametrize("copy, source", [("by_memcpy", "from"), ("by_strcpy", "from"), ("by_snprintf", "from"), ("by_struct.text", "block.text"),
+                                          ("by_string", "string._M_dataplus._M_p")])
+def test_a_copy_by_several_moves_is_followed_as_a_whole(texts, copy, source):
+    """The C library copies a text by moves that may overlap; all together have one piece of memory as their source."""
+    sources = []
+    for k in range(23 if copy == "by_snprintf" else 24):  # of a long one it makes two copies
+        address = int(texts.node.read(f"(long)&{'*' * ('_M_p' in source)}pairs[{k}].{source}"))
+        hop, = texts.origin(f"pairs[{k}].{copy}", most=1)
+        assert hop.how == "copied" and hop.value == texts.backend.read_string(0, address), (k, hop)
+        if " from 0x" in hop.text:  # by several moves; of one move the next hop has the address
+            assert hop.text == f"copied from {address:#x}", (k, hop)
+            sources.append(k)
+    assert len(sources) > 8 or copy == "by_struct.text", sources
+    hops = texts.origin(f"pairs[6].{copy}")
+    assert hops[-1].how == "computed" and "plant" in hops[-1].place, hops
+
+
+def test_a_text_of_two_parts_is_not_taken_for_one_copy(texts):
+    text = texts.backend.read_string(0, int(texts.node.read("(long)&joined")))
+    hop, = texts.origin("joined", most=1)
+    assert len(text) == 76 and hop.value == text[16:] and hop.text.startswith("bytes 16 to 75 of 76: copied from 0x"), hop
 
 
 def test_a_value_from_before_the_fork_is_followed_into_the_parent(planted):

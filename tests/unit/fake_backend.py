@@ -497,7 +497,7 @@ class FakeBackend:
     def undo(self, forward=False, tag=0):
         return None
 
-    def origin(self, node, where, low, size, bits, most):
+    def origin(self, node, where, low, size, bits, most, found):
         return []
 
     def come_back(self):

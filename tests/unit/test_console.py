@@ -392,6 +392,16 @@ def test_a_bare_list_shows_the_innermost_source_of_a_node_in_a_library(out):
     assert asked == [(0, "gdb list /src/a.c:79"), (1, "gdb list"), (0, "gdb list"), (0, "gdb list f")]
 
 
+@pytest.mark.parametrize("frame, says", [
+    ("#0  memcpy () at ../sysdeps/memmove.S:353\n353\t../sysdeps/memmove.S: No such file or directory.\n", True),
+    ("#0  std::vector<int>::push_back (this=0x1) at /usr/include/c++/12/bits/stl_vector.h:9\n9\t  f();\n", True), ("#0  f (n=1) at /src/a.c:5\n5\t  x = 1;\n", False)])
+def test_a_watch_that_is_hit_in_a_library_names_the_programs_own_frame(out, frame, says):
+    console, backend = make(events=[Event(0, None, {"x": 3})])
+    backend.answers = {"frame": frame, OWN_FRAME: "1\n", "backtrace 20": "#0  g ()\n#1  0x55 in run (end=0) at /src/a.c:79\n"}
+    feed(console, "watch x\ncontinue")
+    assert (", called from run (end=0) at /src/a.c:79" in out()) == says
+
+
 def test_long_answers_are_paged_on_a_terminal_only(tmp_path, monkeypatch, out):
     shown = tmp_path / "shown"
     monkeypatch.setenv("PAGER", f"/usr/bin/tee {shown}")
