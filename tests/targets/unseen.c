@@ -1,6 +1,7 @@
 // What no recording sees, one limit of docs/determinism.md for each argument: the output differs at replay.
-// private: a file that is written to behind a private mapping. code: `rdtsc` in code made at run time. killed: stores of a child
-// that somebody else kills while it computes, into memory that it shares; its process id goes to the file `child`.
+// private: a file that is written to behind a private mapping. code: `rdtsc` in code made at run time. killed: stores
+// of a child that somebody else kills while it computes, into memory that it shares; its process id goes to the file
+// `child`.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -26,15 +27,19 @@ static void code(void) {
 
 static void killed(void) {
   volatile unsigned long* count = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  CHECK(count != MAP_FAILED);
+  int begin[2];  // the parent could not write the file while the child computes
+  CHECK(count != MAP_FAILED && pipe(begin) == 0);
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
+    char byte;
+    CHECK(read(begin[0], &byte, 1) == 1);
     alarm(60);  // if nobody kills it
     for (;;) ++*count;
   }
   FILE* told = fopen("child", "w");
   CHECK(told && fprintf(told, "%d\n", child) > 0 && fclose(told) == 0);
+  CHECK(write(begin[1], "", 1) == 1);
   int status;
   CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
   printf("%lu\n", *count);
