@@ -164,12 +164,15 @@ Result<std::optional<std::string>> Expressions::print_by_plan(NodeId id, const s
   if (!is_operation || (known.steps.empty() && !has_call(print->expression))) return std::nullopt;
   FRIDAY_TRY(node, focus_.started_node(id));
   FRIDAY_TRY(value, read_by_plan(*node, *plan));
+  std::optional<uint64_t> address = value.address;
+  if (!address && known.place && !known.place->bits)
+    if (auto place = evaluate_place(known, *node, focus_.selected_thread(id))) address = place->address.value;
   FRIDAY_TRY(l, gdbs_.connect(id));
   std::string bytes;
-  if (!value.address)
+  if (!address)
     for (const std::byte b : value.bytes) bytes += fmt::format("{:02x}", b);
   FRIDAY_TRY(text, l->console(fmt::format("python show_value({}, {}, '{}', {})", nlohmann::json(print->format).dump(),
-                                          value.address.value_or(0), bytes, nlohmann::json(print->expression).dump()),
+                                          address.value_or(0), bytes, nlohmann::json(print->expression).dump()),
                               gdbs_));
   return std::optional(std::move(text));
 }

@@ -185,6 +185,7 @@ class GroupStopPoints final : public MemoryObserver {
   Result<void> arm_watch(StopPoint& point, ReplayNode& node);
   Result<void> arm_expression(StopPoint& point, ReplayNode& node, const std::string& expression,
                               const std::string& text);
+  void note_fixed(const StopPoint& point, const std::string& shown, const std::string& reason);
   Result<std::shared_ptr<const ExpressionPlan>> watch_plan(const StopPoint& point, ReplayNode& node,
                                                            const std::string& shown, const std::string& text,
                                                            bool may_ask);

@@ -224,6 +224,13 @@ Result<void> GroupStopPoints::arm_expression(StopPoint& point, ReplayNode& node,
   return armed;
 }
 
+// Tells the user that a watch does not follow its expression.
+void GroupStopPoints::note_fixed(const StopPoint& point, const std::string& shown, const std::string& reason) {
+  auto fixed =
+      fmt::format("watch {}: {} is watched at its present address, as with -l: {}", point.id.value, shown, reason);
+  if (std::ranges::find(notices_, fixed) == notices_.end()) notices_.push_back(std::move(fixed));
+}
+
 // The plan by which the watch evaluates its expression. An expression that only gdb can evaluate is watched at the
 // address that it denotes now.
 Result<std::shared_ptr<const ExpressionPlan>> GroupStopPoints::watch_plan(const StopPoint& point, ReplayNode& node,
@@ -251,11 +258,10 @@ Result<std::shared_ptr<const ExpressionPlan>> GroupStopPoints::watch_plan(const 
                         point.id.value, shown, local->first, node.id(), found->reason));
       return fail(ErrorCode::unsupported, "{} cannot be watched while another function runs", text);
     }
-    auto fixed = fmt::format("watch {}: {} is watched at its present address, as with -l: {}", point.id.value, shown,
-                             found->reason);
-    if (place && std::ranges::find(notices_, fixed) == notices_.end()) notices_.push_back(std::move(fixed));
+    if (place) note_fixed(point, shown, found->reason);
     return place;
   }
+  if (found->fixed) note_fixed(point, shown, "only gdb finds the variables in it");
   if (!found->place && (found->kind != ExpressionPlan::Kind::value || !found->registers.empty()))
     return fail(ErrorCode::unsupported, "{} cannot be watched: it has no place in memory", text);
   return found;

@@ -673,9 +673,11 @@ def show_value(format, address, data, expression):
     with no_calls():
         type = in_program(expression, type_in_frame)
     value = gdb.Value(bytes.fromhex(data), type) if data else gdb.Value(address).cast(type.pointer()).dereference()
-    gdb.set_convenience_variable("_friday_shown", value)
+    number = gdb.add_history(value)  # as `print` does: $N is the object itself
+    gdb.write("$%d = " % number)
     with language_of_program():
-        gdb.execute("print%s $_friday_shown" % format, from_tty=True, to_string=False)
+        gdb.execute("output%s $%d" % (format, number), from_tty=True, to_string=False)
+    gdb.write("\n")
 
 
 class Check(JsonCommand):

@@ -406,7 +406,7 @@ def check_condition(session: "Session", point: StopPoint, condition: str | None)
     if point.kind != "breakpoint":
         _check_expression(session, point, condition)
         return
-    if all(node.state == "not started" for node in point.nodes):
+    if all(address is None for _, address, _ in point.places):
         session.notice(f"`{condition}` is not checked before {point.label} is hit, since none of its nodes has started; if it cannot be evaluated then, the group stops there")
 
 

@@ -95,7 +95,7 @@ def test_print_evaluates_operations_on_containers_without_a_call(recorded, opene
                              ("order->amounts.size() > 2", "true"), ("*order", "{name = \"anna's order\", amounts = std::vector of length 3, capacity 3 = {0, 0, 0}}"),
                              ("order->amounts[2] - 1", "-1"), ("sizeof(order->name)", "32"), ("$rip != 0", "true")):
         assert node.gdb(f"print {expression}").partition(" = ")[2].strip() == said, expression
-    assert "(int *) 0x" in node.gdb("p &order->amounts[2]") and node.gdb("p *$").endswith("= 0\n"), "what was shown is in gdb's history"
+    assert "(int *) 0x" in node.gdb("p &order->amounts[2]") and node.gdb("p *$").endswith("= 0\n") and node.gdb("p line[2]") and "0x" in node.gdb("p &$"), "what was shown is in gdb's history"
     for expression, error in (("line[100]", "index 100 is outside of line, which holds 4 items"), ("ages[\"carl\"]", "no item with the key")):
         with pytest.raises(friday.BadAddress, match=error):
             node.gdb(f"print {expression}")
@@ -103,3 +103,11 @@ def test_print_evaluates_operations_on_containers_without_a_call(recorded, opene
         node.gdb("print nosuch[1]")
     run_to_end(session)
     assert state(session) == plain_end, "a function of the program was called"
+
+
+def test_a_watch_of_them_says_that_it_does_not_follow_them(recorded, opened):  # noqa: F811
+    session = opened(recorded)
+    break_at(session, last_line())
+    session.watch("order->amounts[1]")
+    assert [notice for notice in session.backend.take_notices() if "watch" in notice] == [
+        "watch 2: order->amounts[1] is watched at its present address, as with -l: only gdb finds the variables in it"]
