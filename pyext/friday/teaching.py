@@ -168,13 +168,12 @@ class Names:
     def teach_place(self, nodes: Sequence[int], text: str, error: NoSymbol) -> Error:
         """The same for a stop point on several nodes: the message also names the programs that lack the location or expression, and
         says how to wait for a library that may have it. The error may also be of the condition of a breakpoint."""
-        if condition := _CONDITION.match(error.message):
-            return self.teach(nodes[0] if error.node is None else error.node, condition[1], error)
         programs: dict[str, int] = {}
         for node in nodes:
             programs.setdefault(self._session.nodes[node].info.program, node)
-        if error.node is not None and not _MAY_COME.search(error.message):  # that node's program is the one which the user means
-            meant = self.teach(error.node, text, error)
+        condition = _CONDITION.match(error.message)
+        if condition or (error.node is not None and not _MAY_COME.search(error.message)):  # that node's program is the one which the user means
+            meant = self.teach(nodes[0] if error.node is None else error.node, condition[1] if condition else text, error)
             meant.node = error.node if len(programs) > 1 else None
             return meant
         taught = [self.teach(node, text, error) for node in programs.values()]

@@ -159,7 +159,7 @@ BAD_INPUT = {  # what is typed, and the one line that answers it
     "@(srv.nothing)": "There is no member named nothing",
     "4 @(srv.period)": "node 4 has not started yet at this point of the replay; run to where it has: a stop point and `continue`, or `goto`",
     "break no_such_function": 'Function "no_such_function" not defined',
-    "break stabilize if nothing > 3": 'No symbol "nothing" in current context',
+    "break stabilize if nothing > 3": 'the condition `nothing > 3`: No symbol "nothing" in current context',
     "watch srv.nothing": "There is no member named nothing",
     "print srv.sucessor": "There is no member named sucessor; the nearest is `successor`",
     "@(srv->sucessor)": "There is no member named sucessor; the nearest is `successor`",

@@ -65,11 +65,13 @@ def test_condition_holds_at_each_hit(ring, opened):
     assert sum(session.nodes[n].read("srv.gets") for n in range(NODES)) == len(gets)
 
 
-def test_bad_condition_stops_and_says_so(ring, opened):
+def test_bad_condition_is_refused_or_stops_and_says_so(ring, opened):
     session = opened(ring)
-    session.breakpoint("process_data", condition="no_such_thing > 3")
+    with pytest.raises(friday.NoSymbol, match="the condition `no_such_thing > 3`: No symbol"):
+        session.breakpoint("process_data", condition="no_such_thing > 3")
+    session.breakpoint("process_data", condition="*(int*)16 > 3")
     stop = session.run()
-    assert stop.kind == "breakpoint" and "no_such_thing" in stop.message
+    assert stop.kind == "breakpoint" and stop.message.startswith("the condition of stop point 1 could not be evaluated: ") and "0x10" in stop.message
 
 
 def test_ignore_lets_hits_pass(ring, opened):
