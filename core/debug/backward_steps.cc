@@ -172,17 +172,16 @@ Result<Backward::Pass> Backward::pass_heads(const GroupCheckpoint& from, const s
 // before the last one as `spare_heads` says, if the place is not too far from there.
 Result<void> Backward::shorten_trail(Walk walked, uint64_t spare_heads) {
   std::set<uint64_t> heads = std::move(walked.heads);
-  uint64_t spare = spare_heads;
   for (int round = 0; round < kMostRounds; round++) {
     FRIDAY_TRY(pass, pass_heads(*trail_->from, heads, ~uint64_t{0}));
     if (pass.hits > 0) {
-      const uint64_t head = pass.hits - std::min(spare, pass.hits - 1);
+      const uint64_t head = pass.hits - std::min(spare_heads, pass.hits - 1);
       std::pair<uint64_t, std::shared_ptr<const GroupCheckpoint>> near{0, trail_->from};
       for (auto& each : pass.kept)
         if (each.first <= head) near = each;
       if (near.first == head) FRIDAY_TRY_VOID(return_to(near.second.get()));
       else FRIDAY_TRY_VOID(pass_heads(*near.second, heads, head - near.first));
-      spare = 0;  // so far the place may be too many steps away
+      spare_heads = 0;  // so far the place may be too many steps away
     } else {
       FRIDAY_TRY_VOID(return_to(trail_->from.get()));
       for (uint64_t i = 0; i < kMostSteps; i++) FRIDAY_TRY_VOID(step_once());

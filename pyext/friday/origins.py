@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from .answers import counted
 from .containers import text_of
 from .differences import shown
 from .errors import BadExpression, NoSymbol, UsageError
@@ -215,7 +216,7 @@ def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most:
         nonlocal number
         number += 1
         if session.on_hop:
-            session.on_hop(f"{number} hop{'s'[:number > 1]}, the last one {how} on {session.nodes.all[on].name}")
+            session.on_hop(f"{counted(number, 'hop')}, the last one {how} on {session.nodes.all[on].name}")
 
     check(session, "origin")
     with remembered(session):

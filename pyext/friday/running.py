@@ -31,7 +31,7 @@ _FRAME = re.compile(r"#\d+\s+(?:0x[0-9a-f]+ in )?")
 _SYSROOT = re.compile(r"(?<= )/\S*/friday-session-\w+/\d+(?=/)")  # where gdb finds the recorded copies of libraries
 _SOURCE = re.compile(r"\d+\t")
 _PLACE = re.compile(r" at (\S+):(\d+)\Z")
-_SYSTEM = re.compile(r" at /usr/(?:include|lib)/\S+\Z")
+_SYSTEM = ("/usr/include/", "/usr/lib/")  # where the sources of libraries' headers are
 _SECONDS = re.compile(r"\d+(\.\d*)?\s*s?\Z")
 _EPOCH = 1e8  # more seconds than a recording lasts: a real time, in seconds since 1970
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
@@ -62,7 +62,7 @@ def frame_of(session: "Session", node: int) -> tuple[str, str]:
 
 # The number of the innermost frame in the program's own code, which templates of a library's headers are not, or else in code whose source
 # file exists here: that of a library seldom does.
-_OWN_FRAME = """
+_OWN_FRAME = f"""
 import gdb, os
 def friday_own_frame():
     frame, number, here = gdb.newest_frame(), 0, ""
@@ -70,7 +70,7 @@ def friday_own_frame():
         symtab = frame.find_sal().symtab
         if symtab is not None:
             function = frame.function()
-            of_system = (function.symtab if function else symtab).fullname().startswith(("/usr/include/", "/usr/lib/"))
+            of_system = (function.symtab if function else symtab).fullname().startswith({_SYSTEM})
             if (symtab.objfile.owner or symtab.objfile).filename == gdb.current_progspace().filename and not of_system:
                 return number
             if here == "" and not of_system and os.path.exists(symtab.fullname()):
@@ -121,7 +121,9 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
     place, source = frame_of(session, int(node))
     place = place or stop.location or ""
     asked_for = any(id_ in session.points and session.points[id_].kind == "breakpoint" for id_ in stop.ids)
-    if (not source or _SYSTEM.search(place)) and not asked_for and (caller := caller_of(session, int(node))) and caller != place:
+    file = _PLACE.search(place)
+    in_library = not source or (file is not None and file[1].startswith(_SYSTEM))
+    if in_library and not asked_for and (caller := caller_of(session, int(node))) and caller != place:
         place += f", called from {caller}"
     if stop.kind == "reached" and not stop.pc:
         time_ = f"{stop.logical_time} s"

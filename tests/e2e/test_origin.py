@@ -17,12 +17,18 @@ SINK, SOURCE, RELAY = 0, 1, 2
 BY_MESSAGES = ["received", "sent", "received", "sent"]  # how the value has come from the source through the relay
 
 
-@pytest.fixture(params=[pytest.param("planted_o0", marks=pytest.mark.full), "planted_o2"])
-def planted(request, opened):
-    session = opened(request.getfixturevalue(request.param))
-    session.set_checkpoints(True)
-    break_at(session, "arrived")
-    return session
+def arrived(program):
+    """A fixture: a session on a recording of the program, unoptimised and optimised, where it calls arrived()."""
+    @pytest.fixture(params=[pytest.param(f"{program}_o0", marks=pytest.mark.full), f"{program}_o2"])
+    def session_there(request, opened):
+        session = opened(request.getfixturevalue(request.param))
+        session.set_checkpoints(True)
+        break_at(session, "arrived")
+        return session
+    return session_there
+
+
+planted, texts = arrived("planted"), arrived("texts")
 
 
 def place(session):
@@ -66,14 +72,6 @@ def test_a_hop_is_a_place_where_the_value_is(planted):
     assert planted.nodes[SINK].read(expression) == 0
     planted.step(SINK, "stepi")
     assert planted.nodes[SINK].read(expression).to_bytes(8, "little") == hop.value
-
-
-@pytest.fixture(params=[pytest.param("texts_o0", marks=pytest.mark.full), "texts_o2"])
-def texts(request, opened):
-    session = opened(request.getfixturevalue(request.param))
-    session.set_checkpoints(True)
-    break_at(session, "arrived")
-    return session
 
 
 @pytest.mark.parametrize("copy, source", [("by_memcpy", "from"), ("by_strcpy", "from"), ("by_snprintf", "from"), ("by_struct.text", "block.text"),
