@@ -250,7 +250,7 @@ Result<bool> Origin::from_copy(const Instruction& store, const user_regs_struct&
   std::vector<Executed> executed;
   for (const user_regs_struct& each : registers) {
     FRIDAY_TRY(instruction, instruction_at(each.rip));
-    executed.push_back({std::move(instruction), each});
+    executed.push_back({instruction, each});
   }
   executed.push_back({store, before});
   const auto copy = last_copy(executed, after, wanted_);
