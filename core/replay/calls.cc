@@ -318,7 +318,7 @@ Result<Stop> ReplaySession::run_detour(NodeId id, ThreadId thread_id, int timeou
       stop.pc = Addr{thread->detour->return_address};
       return stop;
     }
-    auto stop = handle(tid, status);
+    auto stop = handle_new(tid, status);
     if (!stop) continue;
     if (stop->kind == Stop::Kind::signal)
       call_failure_ = CallFailure{

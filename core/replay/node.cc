@@ -265,6 +265,7 @@ std::vector<ThreadInfo> ReplayNode::threads() {
 // the breakpoint or the watch may be removed before the stop is handled. If it is still there, the thread hits it
 // again.
 void ReplayNode::hold(Thread& thread, int status) {
+  note_debug_status(thread, status);
   if (!(status >> 16)) {
     user_regs_struct r;
     if (WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(thread.tid, r) &&
@@ -347,8 +348,11 @@ Result<void> ReplayNode::stop_threads() {
   user_regs_struct r;
   for (auto& [tid, thread] : threads_) {
     if (!TracedProcess::registers(tid, r) || !breakpoints_.in_pad(Addr{r.rip})) continue;
+    // Behind the copied instruction it is on its way to the next one, whose breakpoint it has yet to hit.
+    const bool is_done = !breakpoints_.is_pad(Addr{r.rip});
     FRIDAY_TRY_VOID(breakpoints_.leave_pad(ThreadId{thread.number}));
-    thread.at_breakpoint = TracedProcess::registers(tid, r) && breakpoints_.contains(Addr{r.rip});
+    thread.at_breakpoint = !is_done && TracedProcess::registers(tid, r) && breakpoints_.contains(Addr{r.rip});
+    if (thread.at_breakpoint) breakpoints_.uncount_passage(Addr{r.rip});  // it is stepped over again
   }
   return {};
 }
@@ -651,15 +655,23 @@ bool ReplayNode::has_debug_registers() { return debug_registers_work(); }
 
 Result<void> ReplayNode::set_debug_slots(const DebugSlots& slots) {
   FRIDAY_TRY_VOID(stop_threads());  // a running thread would keep the old ones
+  uint32_t same = 0;
+  for (unsigned i = 0; i < slots.size(); i++) same |= slots[i] == debug_slots_[i] ? 1u << i : 0;
+  for (auto& [tid, thread] : threads_)
+    if (thread.debug_hits) thread.debug_hits = (thread.debug_hits & same) | kFormerDebugSlot;
   debug_slots_ = slots;
   debug_version_++;
   return {};
 }
 
+void ReplayNode::note_debug_status(Thread& thread, int status) {
+  const bool in_use = std::ranges::any_of(debug_slots_, [](const DebugSlot& slot) { return slot.size != 0; });
+  if (in_use && !(status >> 16) && WSTOPSIG(status) == SIGTRAP) thread.debug_hits |= take_debug_status(thread.tid);
+}
+
 uint32_t ReplayNode::take_debug_hits(ThreadId id) {
   Thread* thread = thread_of(id);
-  if (!thread || !thread->stopped) return 0;
-  return std::exchange(thread->debug_hits, 0) | take_debug_status(thread->tid);
+  return thread && thread->stopped ? std::exchange(thread->debug_hits, 0) : 0;
 }
 
 // DR7: bit 2n enables slot n for the thread, bits 16 + 4n say "on writes" (1) or "on reads and writes" (3), bits 18 +

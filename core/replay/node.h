@@ -155,6 +155,9 @@ class ReplayNode final : public NodeControl {
   // Loads the wanted debug registers into a stopped thread before it resumes.
   void load_debug_slots(Thread& thread);
   uint32_t take_debug_status(pid_t tid);
+  // Notes which debug registers have stopped the thread. Call when the stop has just arrived: after an injected call
+  // the kernel no longer tells (PTRACE_GETSIGINFO and DR6 are of the last stop).
+  void note_debug_status(Thread& thread, int status);
   // Stops every running thread. Other stops that arrive meanwhile are held.
   Result<void> stop_threads();
   // Whether rip is in the shim or its stubs, which means that the program is in a system call. Instructions of the

@@ -294,7 +294,7 @@ Result<Stop> ReplaySession::run() {
                     "all processes of the replay are gone; something on this machine ended them. Replay again");
       return fail_errno(errno, "cannot wait for the processes of the nodes");
     }
-    if (auto stop = handle(tid, status)) return stopped_on_its_way(std::move(*stop));
+    if (auto stop = handle_new(tid, status)) return stopped_on_its_way(std::move(*stop));
   }
 }
 
@@ -417,6 +417,13 @@ std::optional<Stop> ReplaySession::handle_held() {
         return handle_held();
       }
   return std::nullopt;
+}
+
+// Handles a stop that has just arrived.
+std::optional<Stop> ReplaySession::handle_new(pid_t tid, int status) {
+  if (const auto owner = by_tid_.find(tid); owner != by_tid_.end() && WIFSTOPPED(status))
+    owner->second->note_debug_status(*owner->second->thread_of(tid), status);
+  return handle(tid, status);
 }
 
 std::optional<Stop> ReplaySession::handle(pid_t tid, int status) {

@@ -179,6 +179,7 @@ class ReplaySession {
   std::optional<Stop> follow_shared(ReplayNode& standing, ThreadId thread, ReplayNode* made = nullptr);
   std::optional<Stop> shared_changed(ReplayNode& node, ReplayNode::Thread& thread, bool mapped);
   std::optional<Stop> handle_held();
+  std::optional<Stop> handle_new(pid_t tid, int status);
   std::optional<Stop> handle_event(ReplayNode& node, ReplayNode::Thread& thread, int status);
   std::optional<Stop> handle_signal(ReplayNode& node, ReplayNode::Thread& thread, int signal);
   std::optional<Stop> handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);

@@ -22,6 +22,8 @@
 
 namespace friday {
 
+inline constexpr uint32_t kFormerDebugSlot = 1 << 4;
+
 // What a stopped thread still has to do when it goes on.
 struct ThreadSnapshot {
   uint32_t number = 0;  // ~0 until the thread has registered in the shim
@@ -32,7 +34,9 @@ struct ThreadSnapshot {
   } hit;                    // the last breakpoint hit
   int deliver = 0;          // signal to deliver when the thread resumes
   std::optional<int> held;  // wait status that arrived while another one was awaited
-  uint32_t debug_hits = 0;  // debug register hits during single steps that Friday made
+  // The debug registers whose hits have not been handled, one bit for each: of the stop that is handled next, and of
+  // single steps that Friday made. kFormerDebugSlot stands for one that is used for something else since.
+  uint32_t debug_hits = 0;
 };
 
 enum class NodeState { waiting, live, ended };

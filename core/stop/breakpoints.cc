@@ -244,6 +244,13 @@ void Breakpoints::count_passage(uint64_t address) {
   count++;
 }
 
+void Breakpoints::uncount_passage(Addr address) {
+  const auto counted = passages_.find(address.value);
+  if (counted == passages_.end()) return;
+  auto& [since, event, count] = counted->second;
+  if (event == node_.events_done() && count > 0) count--;
+}
+
 Result<StepOver> Breakpoints::step_over(ThreadId thread, user_regs_struct& registers) {
   if (!sites_.contains(registers.rip)) return StepOver::in_registers;
   count_passage(registers.rip);

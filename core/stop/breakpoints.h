@@ -111,6 +111,9 @@ class Breakpoints {
   // describes the state; leave_pad() resolves that.
   std::optional<Addr> program_address(Addr pc) const;
   bool in_pad(Addr pc) const;
+  bool is_pad(Addr pc) const { return pads_.contains(pc.value); }  // whether a pad begins there
+  // Call for a thread that is put back to a breakpoint before it has executed the instruction there.
+  void uncount_passage(Addr address);
   // Steps `thread` until its rip corresponds to a program address, and sets rip to that address.
   Result<void> leave_pad(ThreadId thread);
 

@@ -13,6 +13,7 @@ struct DebugSlot {
   uint64_t address = 0;
   uint32_t size = 0;   // bytes; 0 if the slot is free
   bool reads = false;  // watch reads too; the processor cannot watch reads alone
+  bool operator==(const DebugSlot&) const = default;
 };
 using DebugSlots = std::array<DebugSlot, 4>;
 

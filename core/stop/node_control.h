@@ -80,7 +80,8 @@ class NodeControl {
   virtual Result<void> set_debug_slots(const DebugSlots&) {
     return fail(ErrorCode::unsupported, "this node has no debug registers to offer");
   }
-  // Which slots `thread` has hit since the last call, one bit for each. The thread stands after the store.
+  // Which slots `thread` has hit since the last call, one bit for each; other bits for slots that are used for
+  // something else since. The thread stands after the store.
   virtual uint32_t take_debug_hits(ThreadId) { return 0; }
 
   virtual Result<std::vector<Mapping>> mappings() = 0;

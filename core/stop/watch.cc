@@ -245,12 +245,12 @@ Result<const Instruction*> WatchSet::decode_at(Addr pc) {
 }
 
 Result<std::optional<FaultOutcome>> WatchSet::on_debug_trap(ThreadId thread, bool in_program) {
-  if (debug_.empty()) return std::optional<FaultOutcome>{};
   const uint32_t seen = node_.take_debug_hits(thread);
   if (!seen) return std::optional<FaultOutcome>{};
   stored_.clear();
   FaultOutcome outcome;
   outcome.how = FaultOutcome::How::stepped;
+  if (debug_.empty()) return outcome;  // what it watched is watched no longer
   FRIDAY_TRY(registers, node_.registers(thread));
   outcome.pc = breakpoints_.program_address(Addr{registers.rip}).value_or(Addr{registers.rip});
   // A rep instruction is treated as one store, although the processor stops after each iteration.

@@ -7,3 +7,5 @@ gtest_discover_tests(friday_replay_test TEST_PREFIX unit.replay. PROPERTIES TIME
 # Run by tests/e2e/test_checkpoints.py.
 add_executable(friday_replay_walk ${CMAKE_CURRENT_LIST_DIR}/replay_walk.cc)
 target_link_libraries(friday_replay_walk PRIVATE friday_flags friday_replay)
+add_executable(friday_replay_pauses ${CMAKE_CURRENT_LIST_DIR}/replay_pauses.cc)
+target_link_libraries(friday_replay_pauses PRIVATE friday_flags friday_replay)
