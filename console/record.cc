@@ -183,6 +183,10 @@ int run_until(const RecordOptions& options, const GroupSpec& group, const GroupR
   return record_until_failure(group, run, until);
 }
 
+void say_seed(std::optional<uint64_t> seed) {
+  if (seed) fmt::print(stderr, "friday: what was left to chance had the seed {}\n", *seed);
+}
+
 // Records the group once. Its exit code is that of what judges it.
 int run_once(const RecordOptions& options, const GroupSpec& group, const GroupRunOptions& request) {
   auto run = run_group_once(group, request);
@@ -190,7 +194,7 @@ int run_once(const RecordOptions& options, const GroupSpec& group, const GroupRu
   if (!options.quiet) {
     print_summary(options, run->launch);
     for (const std::string& text : bad_ends_of_unrecorded(run->launch)) say(stderr, "friday: {}\n", text);
-    if (run->seed) fmt::print(stderr, "friday: what was left to chance had the seed {}\n", *run->seed);
+    say_seed(run->seed);
     if (run->code)
       say(stderr, "friday: the run {}: {}\n", run->result == GroupRun::Result::failed ? "failed" : "was not judged",
           run->why);
@@ -222,8 +226,7 @@ int run_record(const RecordOptions& options) {
     auto result = run_group(*group, *launch);
     if (!result) return complain("record", result.error());
     if (!options.quiet) print_summary(options, *result);
-    if (!options.quiet && options.chaos)
-      fmt::print(stderr, "friday: what was left to chance had the seed {}\n", *launch->collector.chaos);
+    if (!options.quiet) say_seed(launch->collector.chaos);
     if (result->ended_by == GroupEnd::strict) return 1;
     if (WIFEXITED(result->status)) return WEXITSTATUS(result->status);
     return 128 + (WIFSIGNALED(result->status) ? WTERMSIG(result->status) : 0);

@@ -350,8 +350,10 @@ Result<std::optional<DebugStop>> Backward::run(std::set<uint32_t> passed, const 
                       .message = "the search was interrupted; the group stands where it stood"},
                      Stop::Kind::interrupt);
   if (last)
-    return fail(ErrorCode::unsupported, "a stop point was hit on node {} before, but not again at the second time",
-                last->mark.node);
+    return fail(ErrorCode::unsupported,
+                "the search found a hit on node {}, the {}. of its kind since the node's event {}, and the run to that "
+                "place did not come by it again. This is a mistake of Friday's. Ask once more, and keep the recording",
+                last->mark.node, last->ordinal, last->mark.event.value);
   return std::optional<DebugStop>{};
 }
 

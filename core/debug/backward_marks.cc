@@ -135,7 +135,7 @@ Result<Backward::Remembered> Backward::remember() {
   Remembered remembered;
   remembered.place_ = place;
   if (kept) remembered.kept_ = std::move(*kept);
-  return std::move(remembered);
+  return remembered;
 }
 
 Result<DebugStop> Backward::go_back_to(const Remembered& remembered) {
