@@ -230,8 +230,10 @@ KINDS: dict[str, Arm] = {
 MISDELIVERED = """
 if float(__LOGICALCLOCK__) < begin:
   cont
-calls += 2 * len(__ALL__)
 for peer in __ALL__:
+  if peer not in ids:  # it has just been started again, and has not read its id yet
+    continue
+  calls += 2
   @((chordID)_friday_workspace = atoid("%(ids[peer])s"))
   if @(is_between((chordID*)&_friday_workspace, @(packet_id), &successor->id)):
     misdelivered += 1
