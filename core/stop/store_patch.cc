@@ -1,16 +1,13 @@
 #include "core/stop/store_patch.h"
 
 #include <array>
-#include <initializer_list>
 
-#include "core/stop/pad_writer.h"
+#include "core/stop/patch_writer.h"
 #include "core/stop/watch_pages.h"
 
 namespace friday {
 
 namespace {
-
-using Operand = ZydisEncoderOperand;
 
 ZydisRegister whole(ZydisRegister reg) { return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg); }
 ZydisRegister half(ZydisRegister reg) {
@@ -38,58 +35,32 @@ int memory_operand(const Instruction& instruction) {
   return found;
 }
 
-Operand reg(ZydisRegister value) {
-  Operand operand{};
-  operand.type = ZYDIS_OPERAND_TYPE_REGISTER;
-  operand.reg.value = value;
-  return operand;
-}
-Operand number(int64_t value) {
-  Operand operand{};
-  operand.type = ZYDIS_OPERAND_TYPE_IMMEDIATE;
-  operand.imm.s = value;
-  return operand;
-}
-Operand memory(ZydisRegister base, int64_t displacement, uint16_t size = 8, ZydisRegister index = ZYDIS_REGISTER_NONE,
-               uint8_t scale = 0) {
-  Operand operand{};
-  operand.type = ZYDIS_OPERAND_TYPE_MEMORY;
-  operand.mem = {base, index, index == ZYDIS_REGISTER_NONE ? uint8_t{0} : scale, displacement, size};
-  return operand;
-}
-
-class StoreWriter {
+class StoreWriter : PatchWriter {
  public:
-  StoreWriter(std::span<const Instruction> window, Addr base, Addr save)
-      : window_(window), pad_(base.value), save_(save.value) {}
+  StoreWriter(std::span<const Instruction> window, Addr base, Addr save) : PatchWriter(base, save), window_(window) {}
 
   bool write() {
     const Instruction& store = window_.front();
     at_ = memory_operand(store);
     size_ = store.operand(static_cast<unsigned>(at_)).size / 8u;
     if (!choose_registers(store)) return false;
-    pad_.means(store.address);
+    pad().means(store.address);
     look_up(store);
-    pad_.bytes(rewritten_);
+    pad().bytes(rewritten_);
     load(address_, 0);
-    if (!failed_) pad_.bytes({0xeb, 0});  // jmp short after
-    const size_t over = pad_.size();
-    for (size_t from : slow_jumps_) pad_.set_displacement(from - 4, static_cast<int64_t>(pad_.size() - from));
+    if (!failed()) pad().bytes({0xeb, 0});  // jmp short after
+    const size_t over = pad().size();
+    for (size_t from : slow_jumps_) come_from(from);
     put_back();
     load(address_, 0);
-    pad_.means(store.address);
-    if (!pad_.relocated(store)) return false;
-    pad_.set_byte(over - 1, static_cast<uint8_t>(pad_.size() - over));
-    for (const Instruction& each : window_.subspan(1)) {
-      pad_.means(each.address);
-      if (ends_window(each)) branch(each);
-      else if (!pad_.relocated(each)) return false;
-    }
-    if (window_.size() == 1 || !ends_window(window_.back())) pad_.jump(window_.back().next());
-    return !failed_ && pad_.size() <= store_patch_size;
+    pad().means(store.address);
+    if (!pad().relocated(store)) return false;
+    pad().set_byte(over - 1, static_cast<uint8_t>(pad().size() - over));
+    if (!displaced(window_.subspan(1), Addr{window_.back().next()})) return false;
+    return !failed() && pad().size() <= store_patch_size;
   }
 
-  PadCode finish() { return pad_.finish(); }
+  PadCode finish() { return pad().finish(); }
 
  private:
   // Chooses a register for the address, which the store must not use and which can encode its operand, and two more.
@@ -161,7 +132,7 @@ class StoreWriter {
     save(rcx, 2);
     save(entry_, 3);
     save(bits_, 4);
-    pad_.bytes({0x9f, 0x0f, 0x90, 0xc0});  // lahf; seto %al
+    take_flags();
     emit(ZYDIS_MNEMONIC_MOV, {reg(entry_), reg(address_)});
     emit(ZYDIS_MNEMONIC_SHR, {reg(entry_), number(12)});
     emit(ZYDIS_MNEMONIC_AND, {reg(half(entry_)), number(store_table_entries - 1)});
@@ -205,62 +176,23 @@ class StoreWriter {
     }
   }
 
-  // Rewrites the jump that ends the window: to its target and, if it is conditional, otherwise to the instruction after
-  // it.
-  void branch(const Instruction& jump) {
-    const uint64_t target = jump.next() + static_cast<uint64_t>(jump.operand(0).imm.value.s);
-    if (jump.decoded.meta.category == ZYDIS_CATEGORY_UNCOND_BR) {
-      pad_.jump_here(target);
-      return;
-    }
-    pad_.bytes({0x0f, static_cast<uint8_t>(0x80 | (jump.decoded.opcode & 15)), 0, 0, 0, 0});
-    const size_t from = pad_.size();
-    pad_.jump(jump.next());
-    pad_.set_displacement(from - 4, static_cast<int64_t>(pad_.size() - from));
-    pad_.jump(target);
-  }
-
   // Restores the flags and all registers except the one that holds the address.
   void put_back() {
-    pad_.bytes({0x04, 0x7f, 0x9e});  // add $0x7f, %al (sets OF if it is 1); sahf
+    put_flags();
     load(bits_, 4);
     load(entry_, 3);
     load(ZYDIS_REGISTER_RCX, 2);
     load(ZYDIS_REGISTER_RAX, 1);
   }
 
-  Operand saved(unsigned word) const { return memory(ZYDIS_REGISTER_RIP, static_cast<int64_t>(save_ + 8 * word)); }
-  void save(ZydisRegister from, unsigned word) { emit(ZYDIS_MNEMONIC_MOV, {saved(word), reg(from)}); }
-  void load(ZydisRegister to, unsigned word) { emit(ZYDIS_MNEMONIC_MOV, {reg(to), saved(word)}); }
-
-  void jump_slow(uint8_t condition) {
-    pad_.bytes({0x0f, condition, 0, 0, 0, 0});
-    slow_jumps_.push_back(pad_.size());
-  }
-
-  void emit(ZydisMnemonic mnemonic, std::initializer_list<Operand> operands) {
-    ZydisEncoderRequest request{};
-    request.machine_mode = ZYDIS_MACHINE_MODE_LONG_64;
-    request.mnemonic = mnemonic;
-    for (const Operand& each : operands) request.operands[request.operand_count++] = each;
-    std::array<std::byte, max_instruction_length> buffer;
-    ZyanUSize length = buffer.size();
-    if (ZYAN_FAILED(ZydisEncoderEncodeInstructionAbsolute(&request, buffer.data(), &length, pad_.here()))) {
-      failed_ = true;
-      return;
-    }
-    pad_.bytes(std::span<const std::byte>(buffer).first(length));
-  }
+  void jump_slow(uint8_t condition) { slow_jumps_.push_back(jump_if(condition)); }
 
   std::span<const Instruction> window_;
-  PadWriter pad_;
-  uint64_t save_;
   int at_ = 0;
   uint64_t size_ = 0;
   ZydisRegister address_{}, entry_{}, bits_{};
   std::vector<std::byte> rewritten_;
   std::vector<size_t> slow_jumps_;
-  bool failed_ = false;
 };
 
 // Instructions that store more or less than their operand says or at another address, or that use state which a second

@@ -11,10 +11,7 @@
 //                                  after: the instructions that the jump displaced, each with its program
 //                                         address; jmp back, unless the last of them is a jump
 //
-// The code uses no stack, because memory below the stack pointer belongs to the program too: a program that reads an
-// uninitialised variable must get the same value. Registers are saved in a page near the code, one set for each
-// process. That suffices because at replay one thread of a process runs program code at a time, and no thread is moved
-// to other code while it is inside (Breakpoints::leave_pad).
+// patch_writer.h says how it saves registers.
 #pragma once
 
 #include <cstdint>
