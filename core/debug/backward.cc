@@ -76,31 +76,58 @@ bool Backward::is_at_breakpoint(const Stop& stop, Addr pc) {
   return here && *here == pc.value;
 }
 
+// Whether the stop is at the instruction of the place, at which only the search stops.
+bool Backward::is_at_mark(Stop& stop) {
+  by_counter_ = std::erase(stop.owners, kPassageOwner) > 0;
+  return std::erase(stop.owners, kPlaceOwner) > 0 || by_counter_;
+}
+
 // Whether the group stands at the place, where a stop has just been.
 bool Backward::is_place(const Stop& stop, const std::optional<Found>& last) {
+  if (is_recognised(stop, last)) return true;
+  if (by_counter_) (void)session_.find(stop.node)->passages().pass(stop.thread);
+  return false;
+}
+
+bool Backward::is_recognised(const Stop& stop, const std::optional<Found>& last) {
   if (!near_ || mover(stop) != place_.mark.node || !has_registers_of_place()) return false;
   similar_++;
   before_similar_ = last;
-  passages_then_ = passages_ + (counted_ ? 0 : 1);  // its breakpoint has not been hit yet
+  if (counting_) passages_then_ = session_.find(place_.mark.node)->passages().count().value_or(0);
+  else passages_then_ = passages_ + (counted_ ? 0 : 1);  // its breakpoint has not been hit yet
   const auto hash = session_.state_hash(place_.mark.node);
   arrived_ = hash && *hash == place_.hash;
   return arrived_;
 }
 
 void Backward::node_started(ReplayNode& node) {
-  if (near_ && node.id() == place_.mark.node) mark_place(node);
   if (wanted_) wanted_->arm(node);
+  if (near_ && node.id() == place_.mark.node) mark_place(node);
 }
 
-// Makes the node stop wherever it is at the instruction of the place.
+// Makes the node count its passages of an instruction by itself. Not if something else may stop it in the instructions
+// that are displaced for that: a thread could not go on from there.
+bool Backward::start_counting(ReplayNode& node, Addr at, const PassageCounter::Wanted& wanted) {
+  const bool has_stops = node.watches().size() > 0 || node.breakpoints().bounds().second > 0;
+  const auto started =
+      never_count_ || has_stops || !node.make_pad_areas() ? Result<bool>(false) : node.passages().start(at, wanted);
+  return counting_ = started && *started;
+}
+
+// Makes the node stop wherever it is at the instruction of the place, with its registers if that can be asked for.
 void Backward::mark_place(ReplayNode& node) {
-  if (place_.how == Place::How::inside) (void)node.breakpoints().insert(Addr{place_.registers.rip}, kPlaceOwner);
+  if (place_.how != Place::How::inside) return;
+  const Addr at{place_.registers.rip};
+  if (!start_counting(node, at, {.registers = place_.registers})) (void)node.breakpoints().insert(at, kPlaceOwner);
 }
 
 void Backward::forget_place() {
-  near_ = false;
-  if (ReplayNode* node = session_.find(place_.mark.node); node && node->has_process())
-    (void)node->breakpoints().remove_all(kPlaceOwner);
+  near_ = counting_ = by_counter_ = false;
+  ReplayNode* node = session_.find(place_.mark.node);
+  if (!node || !node->has_process()) return;
+  never_count_ |= node->passages().is_lost();
+  (void)node->breakpoints().remove_all(kPlaceOwner);
+  (void)node->passages().stop();
 }
 
 // ---- Runs of a search
@@ -123,7 +150,7 @@ Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::option
   is_hit = false;
   Stop::Kind kind{};
   const auto ends = [&](Stop& stop) {
-    const bool mine = std::erase(stop.owners, kPlaceOwner) > 0;
+    const bool mine = is_at_mark(stop);
     counted_ = mine || is_at_breakpoint(stop, Addr{place_.registers.rip});
     if (counted_ && session_.mark(place_.mark.node) == place_.mark) passages_++;
     const bool watched = stop.kind == Stop::Kind::watch || stop.kind == Stop::Kind::breakpoint;

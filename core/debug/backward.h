@@ -140,7 +140,9 @@ class Backward final : public PastRuns {
   Result<Place> place_of(NodeId node, ThreadId thread, bool with_hash = true);
   bool has_registers_of_place();
   Result<void> check_can_go_back() const;
+  bool is_at_mark(Stop& stop);
   bool is_place(const Stop& stop, const std::optional<Found>& last);
+  bool is_recognised(const Stop& stop, const std::optional<Found>& last);
   bool is_at_breakpoint(const Stop& stop, Addr pc);
   NodeId mover(const Stop& stop) const { return stop.writer ? stop.writer->node : stop.node; }
   Result<void> return_to(const GroupCheckpoint* checkpoint);
@@ -155,6 +157,7 @@ class Backward final : public PastRuns {
   Result<void> return_to_place(const GroupCheckpoint* kept);
   void stand_at_place();
   std::optional<Mark> event_of(NodeId node, uint64_t index) const;
+  bool start_counting(ReplayNode& node, Addr at, const PassageCounter::Wanted& wanted);
   void mark_place(ReplayNode& node);
   void forget_place();
 
@@ -217,7 +220,10 @@ class Backward final : public PastRuns {
   // How often the node has come by the instruction of the place since its last event: so far, and when the registers
   // were those of the place.
   uint64_t passages_ = 0, passages_then_ = 0;
-  bool counted_ = false;  // the last stop has counted as one
+  bool counted_ = false;      // the last stop has counted as one
+  bool counting_ = false;     // the node counts them itself (PassageCounter), instead of passages_
+  bool by_counter_ = false;   // the last stop is one of that
+  bool never_count_ = false;  // that has failed once
   std::optional<Trail> trail_;
   std::map<NodeId, TraceIndex> indexes_;  // of nodes that were stepped back
   std::map<NodeId, Count> counts_;        // in this run

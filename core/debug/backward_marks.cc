@@ -2,7 +2,7 @@
 //
 // Between two events of a node, a mark counts how often the node comes by an instruction. Nobody counts that while the
 // group runs. To name a place, the group goes back to before the last event of the node and runs to the place again,
-// with a breakpoint at its instruction.
+// with a breakpoint at its instruction, or by code in the node that counts (core/stop/passage_counter.h).
 #include "core/debug/backward.h"
 
 namespace friday {
@@ -72,7 +72,8 @@ Result<DebugStop> Backward::run_to_passage(const Mark& mark) {
   const auto insert = [&](ReplayNode& node) {
     if (node.id() != id || !node.has_process()) return;
     if (passage->size) (void)node.watches().arm(bytes, false, true);
-    else (void)node.breakpoints().insert(passage->at, kPlaceOwner);
+    else if (!start_counting(node, passage->at, {.nth = passage->nth}))
+      (void)node.breakpoints().insert(passage->at, kPlaceOwner);
   };
   place_.mark.node = id;
   const Wanted arrival{[](const Stop&) { return false; }, insert};
@@ -84,18 +85,21 @@ Result<DebugStop> Backward::run_to_passage(const Mark& mark) {
     return hits > 0 && stop.node == id && !session_.find(id)->call_site(stop.thread);
   };
   const auto ends = [&](Stop& stop) {
-    const bool comes_by =
-        passage->size ? changes(stop) : std::erase(stop.owners, kPlaceOwner) > 0 || is_at_breakpoint(stop, passage->at);
-    return comes_by && session_.mark(id).event == event && ++count == passage->nth;
+    if (passage->size) return changes(stop) && session_.mark(id).event == event && ++count == passage->nth;
+    if (!is_at_mark(stop) && !is_at_breakpoint(stop, passage->at)) return false;
+    if (by_counter_) count = passage->nth;
+    else if (session_.mark(id).event == event) count++;
+    return count == passage->nth;
   };
   Result<DebugStop> stop = runner_.search(event_of(id, event.value), ends, Hits::passed_over);
   while (stop && stop->kind == Stop::Kind::exit && stop->node != id)
     stop = runner_.search(event_of(id, event.value), ends, Hits::passed_over);
   wanted_ = nullptr;
   if (ReplayNode* node = session_.find(id); node->has_process()) {
-    (void)node->breakpoints().remove_all(kPlaceOwner);
+    if (counting_) count = node->passages().count().value_or(count);
     node->watches().disarm(kMarkId);
   }
+  forget_place();
   FRIDAY_TRY_VOID(runner_.disarm_events());
   if (!stop || count == passage->nth || stop->kind == Stop::Kind::interrupt) return stop;
   const char* what = passage->size ? "changes the bytes at" : "comes by";
@@ -124,7 +128,10 @@ Result<DebugStop> Backward::go_to(const Mark& mark) {
     FRIDAY_TRY(stop, run_to_event(Mark{id, *last}));
     if (waits || stop.kind != Stop::Kind::reached) return std::move(stop);
   }
-  return passage ? run_to_passage(mark) : run_to_end_of(id);
+  if (!passage) return run_to_end_of(id);
+  const bool could_count = !never_count_;
+  auto there = run_to_passage(mark);
+  return could_count && never_count_ ? go_to(mark) : std::move(there);  // the second time by breakpoints
 }
 
 Result<Backward::Remembered> Backward::remember() {

@@ -141,7 +141,7 @@ Result<Backward::Pass> Backward::pass_heads(const GroupCheckpoint& from, const s
   uint64_t between = kFewHits;
   bool at_place = false;
   const auto ends = [&](Stop& stop) {
-    const bool at_mark = std::erase(stop.owners, kPlaceOwner) > 0, at_head = std::erase(stop.owners, kHeadOwner) > 0;
+    const bool at_mark = is_at_mark(stop), at_head = std::erase(stop.owners, kHeadOwner) > 0;
     at_place = (at_mark || at_head) && is_place(stop, std::nullopt);
     if (at_place) return true;
     if (!at_head || stop.node != id || stop.thread != place_.thread) return false;

@@ -45,6 +45,7 @@ const char* obstacle(const ReplayNode& node, const ReplayNode::Thread& thread, c
   const bool at_trap = thread.held == W_STOPCODE(SIGTRAP) && r.rip == node.control().trap_instruction + 1;
   if (thread.held && !at_trap) return "what a thread has done is not handled yet";
   if (ReplayNode::in_patched_store(r.rip)) return "a thread is in a patched store";
+  if (node.passages().contains(Addr{r.rip})) return "a thread is where its passages are counted";
   return nullptr;
 }
 

@@ -88,6 +88,7 @@ Result<void> ReplayNode::become_copy(ReplayNode& original, TracedProcess process
   add_thread(process_->pid());
   load_patches();  // those that the shim has added since the original's were read
   breakpoints_.copy_from(original.breakpoints_);
+  FRIDAY_TRY_VOID(passages_.copy_from(original.passages_));
   FRIDAY_TRY(pages, original.watches_.stores().snapshot());
   return watches_.copy_from(original.watches_, pages);
 }
@@ -269,7 +270,7 @@ void ReplayNode::hold(Thread& thread, int status) {
   if (!(status >> 16)) {
     user_regs_struct r;
     if (WSTOPSIG(status) == SIGTRAP && TracedProcess::registers(thread.tid, r) &&
-        r.rip != control_.trap_instruction + 1 && breakpoints_.hit(r)) {
+        r.rip != control_.trap_instruction + 1 && (breakpoints_.hit(r) || passages_.undo_hit(r))) {
       TracedProcess::set_registers(thread.tid, r);
       return;
     }
@@ -347,7 +348,8 @@ Result<void> ReplayNode::stop_threads() {
   // A thread that was stopped in a pad is moved to the corresponding address of the program.
   user_regs_struct r;
   for (auto& [tid, thread] : threads_) {
-    if (!TracedProcess::registers(tid, r) || !breakpoints_.in_pad(Addr{r.rip})) continue;
+    if (!TracedProcess::registers(tid, r) || !breakpoints_.in_pad(Addr{r.rip}) || passages_.contains(Addr{r.rip}))
+      continue;
     // Behind the copied instruction it is on its way to the next one, whose breakpoint it has yet to hit.
     const bool is_done = !breakpoints_.is_pad(Addr{r.rip});
     FRIDAY_TRY_VOID(breakpoints_.leave_pad(ThreadId{thread.number}));
@@ -371,6 +373,7 @@ Result<void> ReplayNode::remove_all_stops() {
   watches_.disarm_all();
   FRIDAY_TRY_VOID(flush_watches());
   FRIDAY_TRY_VOID(watches_.stores().remove_all());
+  FRIDAY_TRY_VOID(passages_.forget());
   pads_for_ = 0;
   return breakpoints_.remove_pad_areas();
 }

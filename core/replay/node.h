@@ -20,6 +20,7 @@
 #include "core/shim/shim_abi.h"
 #include "core/stop/breakpoints.h"
 #include "core/stop/node_control.h"
+#include "core/stop/passage_counter.h"
 #include "core/stop/patched_bytes.h"
 #include "core/stop/watch.h"
 #include "core/trace/reader.h"
@@ -210,6 +211,8 @@ class ReplayNode final : public NodeControl {
   PatchedBytes& patched_bytes() { return patched_; }
   Breakpoints& breakpoints() { return breakpoints_; }
   WatchSet& watches() { return watches_; }
+  PassageCounter& passages() { return passages_; }
+  const PassageCounter& passages() const { return passages_; }
   // Puts the watches into effect and tells the shim where they are, so that it reports mapping calls there.
   Result<void> flush_watches();
 
@@ -243,6 +246,7 @@ class ReplayNode final : public NodeControl {
   PatchedBytes patched_;
   Breakpoints breakpoints_{*this, patched_};
   WatchSet watches_{*this, breakpoints_};
+  PassageCounter passages_{*this, breakpoints_, watches_.stores()};
 };
 
 }  // namespace friday

@@ -369,7 +369,7 @@ bool ReplaySession::is_between_events(ReplayNode& node) {
     // core/shim/replay.cc).
     return waits || ScheduleMemory::is_progress(r.rdi);
   }
-  return !thread->held && !ReplayNode::in_patched_store(r.rip);
+  return !thread->held && !ReplayNode::in_patched_store(r.rip) && !node.passages().contains(Addr{r.rip});
 }
 
 // The node that an interrupt has found at work: one whose thread is in its own code, or else the one whose event is

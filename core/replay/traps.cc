@@ -83,6 +83,17 @@ std::optional<Stop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thr
     resume_thread(node, thread);
     return std::nullopt;
   }
+  if (const auto wanted = node.passages().hit(r)) {
+    TracedProcess::set_registers(thread.tid, r);
+    if (!*wanted) {
+      resume_thread(node, thread);
+      return std::nullopt;
+    }
+    Stop stop = stop_of(Stop::Kind::breakpoint, node, thread);
+    stop.pc = Addr{r.rip};
+    stop.owners = {kPassageOwner};
+    return stop;
+  }
   siginfo_t info;
   if (ptrace(PTRACE_GETSIGINFO, thread.tid, 0, &info) != 0) return std::nullopt;
   const bool late = is_late_trap(node, info, r);

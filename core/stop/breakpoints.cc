@@ -86,9 +86,41 @@ Result<std::optional<Addr>> Breakpoints::place_code(Addr near_to, size_t size,
   return std::optional(place);
 }
 
-// Removes a store patch that covers `address`.
+bool Breakpoints::redirect(std::span<const Instruction> window, Addr code, PatchKind kind) {
+  constexpr std::byte jmp{0xe9};
+  constexpr size_t jump_length = 5;
+  const uint64_t low = window.front().address;
+  const auto distance = static_cast<int64_t>(code.value - (low + jump_length));
+  if (distance != static_cast<int32_t>(distance)) return false;
+  const auto displacement = static_cast<int32_t>(distance);
+  PatchWindow bytes{low, kind, {}, {}};
+  for (const Instruction& each : window)
+    bytes.original.insert(bytes.original.end(), each.code().begin(), each.code().end());
+  bytes.patched.assign(bytes.original.size(), int3);  // bytes after the jump are never executed
+  bytes.patched[0] = jmp;
+  std::memcpy(bytes.patched.data() + 1, &displacement, sizeof displacement);
+  const std::vector<std::byte> there = bytes.patched;
+  const size_t from = contains(Addr{low}) ? 1 : 0;
+  if (!patches_.add_window(std::move(bytes))) return false;
+  if (node_.write_raw(Addr{low + from}, std::span(there).subspan(from))) return true;
+  patches_.remove_window(Addr{low});
+  return false;
+}
+
+void Breakpoints::take_back(Addr low, PatchKind kind) {
+  const PatchWindow* window = patches_.window_at(low);
+  if (!window || window->kind != kind || window->low != low.value) return;
+  const std::vector<std::byte> original = window->original;
+  const size_t from = contains(low) ? 1 : 0;
+  patches_.remove_window(low);
+  (void)node_.write_raw(low.plus(static_cast<int64_t>(from)), std::span(original).subspan(from));
+}
+
+// Removes a patch of Friday that covers `address`.
 void Breakpoints::clear_window(Addr address, bool first_byte_too) {
   const PatchWindow* window = patches_.window_at(address);
+  if (window && window->kind == PatchKind::passage && window->low != address.value)
+    return take_back(Addr{window->low}, PatchKind::passage);
   if (window && window->kind == PatchKind::watch_store && take_away && (first_byte_too || window->low != address.value))
     take_away(Addr{window->low});
 }

@@ -68,6 +68,12 @@ class Breakpoints {
   Result<std::optional<Addr>> place_code(Addr near_to, size_t size,
                                          const std::function<std::optional<PadCode>(Addr place, Addr data)>& build);
 
+  // Puts a jump to `code` in the place of the instructions, which `code` carries out. False if it is too far, or if
+  // another patch or a breakpoint behind the first byte is in the way.
+  bool redirect(std::span<const Instruction> window, Addr code, PatchKind kind);
+  // Takes such a jump away.
+  void take_back(Addr low, PatchKind kind);
+
   PatchedBytes& patches() { return patches_; }
   // Called before a breakpoint is set, or a thread is stepped, inside a window of kind watch_store. The callee must
   // remove that window.

@@ -134,7 +134,7 @@ void PatchedBytes::keep_patches(Addr address, std::span<std::byte> bytes) {
 
 void PatchedBytes::copy_from(const PatchedBytes& parent) {
   for (const auto& [low, window] : parent.windows_)
-    if (window.kind == PatchKind::watch_store) windows_[low] = window;
+    if (window.kind != PatchKind::call_site) windows_[low] = window;
   breakpoints_ = parent.breakpoints_;
   for (const auto& [address, under] : breakpoints_)
     if (auto window = windows_.find(address); window != windows_.end()) window->second.patched[0] = under;

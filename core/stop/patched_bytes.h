@@ -22,6 +22,7 @@ namespace friday {
 enum class PatchKind : uint8_t {
   call_site,    // the shim's jump in place of a system call or rdtsc
   watch_store,  // a jump to the patched form of a store (store_patch.h)
+  passage,      // a jump to code that counts how often the node comes by (passage_patch.h)
 };
 
 struct PatchWindow {
@@ -76,8 +77,8 @@ class PatchedBytes {
   // so that the caller can write the result as it is.
   void keep_patches(Addr address, std::span<std::byte> bytes);
 
-  // Copies the breakpoints and store patches of `parent`, of whose memory this node's memory is a copy (fork). Call
-  // sites are registered separately, by reading the memory; a byte read there may have been an int3.
+  // Copies the breakpoints and the patches of Friday of `parent`, of whose memory this node's memory is a copy (fork).
+  // Call sites are registered separately, by reading the memory; a byte read there may have been an int3.
   void copy_from(const PatchedBytes& parent);
 
   std::vector<PatchWindow> windows_between(Addr low, Addr high) const;

@@ -93,34 +93,38 @@ bool PatchedStores::patch(const Instruction& store, const Mapping& code) {
   return true;
 }
 
-// Collects the store and the instructions that a jump in its place displaces. Fails unless the code equals that of its
-// file and no jump can enter the displaced instructions.
-bool PatchedStores::take_window(const Instruction& store, const Mapping& mapping, std::vector<Instruction>& window) {
-  window.push_back(store);
-  uint64_t high = store.next();
-  while (high < store.address + jump_length) {
+std::vector<Instruction> PatchedStores::window_of(const Instruction& first, const Mapping& mapping) {
+  const bool of_file = !mapping.path.empty() && mapping.path[0] == '/' && (mapping.protection & PROT_EXEC) &&
+                       !(mapping.protection & PROT_WRITE);
+  std::vector<Instruction> window;
+  if (!of_file || !take_window(first, mapping, window)) window.clear();
+  return window;
+}
+
+bool PatchedStores::take_window(const Instruction& first, const Mapping& mapping, std::vector<Instruction>& window) {
+  window.push_back(first);
+  uint64_t high = first.next();
+  while (high < first.address + jump_length) {
     std::array<std::byte, max_instruction_length> bytes;
     if (high + bytes.size() > mapping.high || !node_.read(Addr{high}, bytes)) return false;
     auto next = decode_instruction(Addr{high}, bytes);
     if (!next || (!is_displaceable(*next) && !ends_window(*next))) return false;
     window.push_back(*next);
     high = next->next();
-    if (ends_window(*next) && high < store.address + jump_length) return false;
+    if (ends_window(*next) && high < first.address + jump_length) return false;
   }
   if (window.size() == 1) return true;
   auto& map = code_[mapping.path];
   if (!map) map = CodeMap::of(mapping.path);
   if (!map) return false;
-  auto low = map->address_of(mapping.offset + (store.address - mapping.low));
-  return low && map->is_straight(*low, *low + (high - store.address));
+  auto low = map->address_of(mapping.offset + (first.address - mapping.low));
+  return low && map->is_straight(*low, *low + (high - first.address));
 }
 
 bool PatchedStores::install(const Instruction& store, const Mapping& mapping) {
-  const bool of_file = !mapping.path.empty() && mapping.path[0] == '/' && (mapping.protection & PROT_EXEC) &&
-                       !(mapping.protection & PROT_WRITE);
-  if (!of_file || sites_.size() >= most_sites || !is_patchable_store(store)) return false;
-  std::vector<Instruction> window;
-  if (!take_window(store, mapping, window)) return false;
+  if (sites_.size() >= most_sites || !is_patchable_store(store)) return false;
+  const std::vector<Instruction> window = window_of(store, mapping);
+  if (window.empty()) return false;
   if (auto ready = prepare(); !ready) {
     failed_ = true;
     return false;
@@ -139,25 +143,9 @@ bool PatchedStores::install(const Instruction& store, const Mapping& mapping) {
     if (!node_.write_raw(data_page.plus(offsetof(StoreSave, table)), std::as_bytes(std::span(&table, 1)))) return false;
     has_table_[data_page.value] = true;
   }
-  const uint64_t patch = (*placed)->value, high = window.back().next();
-  PatchWindow bytes{store.address, PatchKind::watch_store, {}, {}};
-  for (const Instruction& each : window)
-    bytes.original.insert(bytes.original.end(), each.code().begin(), each.code().end());
-  bytes.patched.assign(bytes.original.size(), std::byte{0xcc});  // bytes after the jump are never executed
-  const int64_t distance = static_cast<int64_t>(patch - (store.address + jump_length));
-  if (distance != static_cast<int32_t>(distance)) return false;
-  const auto displacement = static_cast<int32_t>(distance);
-  bytes.patched[0] = std::byte{0xe9};
-  std::memcpy(bytes.patched.data() + 1, &displacement, sizeof displacement);
-  const std::vector<std::byte> code = bytes.patched;
-  const bool breakpoint = breakpoints_.contains(Addr{store.address});
-  if (!breakpoints_.patches().add_window(std::move(bytes))) return false;
-  const size_t from = breakpoint ? 1 : 0;
-  if (!node_.write_raw(Addr{store.address + from}, std::span(code).subspan(from))) {
-    breakpoints_.patches().remove_window(Addr{store.address});
-    return false;
-  }
-  Site site{high, patch, 0, false};
+  const uint64_t patch = (*placed)->value;
+  if (!breakpoints_.redirect(window, Addr{patch}, PatchKind::watch_store)) return false;
+  Site site{window.back().next(), patch, 0, false};
   for (auto [offset, address] : meaning)
     if (address == store.next()) site.next = patch + offset;
   sites_[store.address] = site;
@@ -169,13 +157,7 @@ bool PatchedStores::install(const Instruction& store, const Mapping& mapping) {
 void PatchedStores::remove(Addr address) {
   auto it = sites_.find(address.value);
   if (it == sites_.end()) return;
-  const PatchWindow* window = breakpoints_.patches().window_at(address);
-  if (window && window->kind == PatchKind::watch_store) {
-    const std::vector<std::byte> original = window->original;
-    const size_t from = breakpoints_.contains(address) ? 1 : 0;
-    breakpoints_.patches().remove_window(address);
-    (void)node_.write_raw(address.plus(static_cast<int64_t>(from)), std::span(original).subspan(from));
-  }
+  breakpoints_.take_back(address, PatchKind::watch_store);
   misses_[address.value] = 0;
   sites_.erase(it);
   statistics_.sites = sites_.size();

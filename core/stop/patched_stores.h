@@ -87,6 +87,10 @@ class PatchedStores {
   // An address at which the byte at `address` can be written regardless of watches: the same, or in the second mapping.
   uint64_t writable(uint64_t address) const;
 
+  // The instruction and those that a jump in its place displaces. Empty unless the code equals that of its file and no
+  // jump can enter the displaced instructions.
+  std::vector<Instruction> window_of(const Instruction& first, const Mapping& mapping);
+
   // Where a thread continues after the store at `store`: the program's next instruction, or its copy in the patch.
   uint64_t next_of(const Instruction& store) const;
 
@@ -117,7 +121,7 @@ class PatchedStores {
   };
 
   bool install(const Instruction& store, const Mapping& mapping);
-  bool take_window(const Instruction& store, const Mapping& mapping, std::vector<Instruction>& window);
+  bool take_window(const Instruction& first, const Mapping& mapping, std::vector<Instruction>& window);
   Result<void> prepare();
   Result<int64_t> call(long number, std::initializer_list<uint64_t> arguments);
   uint64_t entry_of(uint64_t page) const;

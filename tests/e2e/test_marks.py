@@ -9,6 +9,8 @@ from debug_support import BUILD, break_at, friday, opened, record_once, recorded
 
 pytestmark = pytest.mark.limit(240)
 
+far = recorded_target("far_passages")
+
 
 def place(session):
     """Where the group stands: events done, registers and memory of each node."""
@@ -362,3 +364,49 @@ def test_a_console_opens_at_a_place(recorder, ring, place, code, says):
     (recorder.directory / "ask").write_text("info mark\n")
     done = recorder.run([recorder.friday, "replay", ring.path, "--batch", "--at", place, "-x", recorder.directory / "ask"])
     assert done.returncode == code and says in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+def sum_before(turn):
+    """What `sum` of far_passages is before a call of turn()."""
+    total = 0
+    for value in range(1, turn):
+        total = (total * 3 + value) % 2 ** 64
+        if total % 7 == 0:
+            total = (total + value // 2) % 2 ** 64
+    return total
+
+
+@pytest.mark.parametrize("nth", [1, 2, 20_000, 1_999_999, 3_000_000])
+def test_a_passage_far_from_the_last_event(far, opened, nth):
+    """Without stop points the node counts its passages itself; with one that is never hit it stops at each. The place is the same."""
+    session = opened(far)
+    session.set_checkpoints(True)
+    break_at(session, "turn")
+    first = session.mark()
+    assert first.endswith("*1")
+    mark = f"{first.removesuffix('1')}{nth}"
+    session.goto(mark)
+    assert (session.node.read("value"), session.node.read("sum")) == (nth, sum_before(nth))
+    assert session.mark() == mark
+    if nth == 20_000:
+        other = opened(far)
+        other.breakpoint("again")
+        other.goto(mark)
+        assert place(other) == place(session) and other.mark() == mark
+
+
+def test_a_passage_that_is_not_there(far, opened):
+    session = opened(far)
+    break_at(session, "turn")
+    mark = session.mark()
+    with pytest.raises(friday.Error, match="only 3000000 times"):
+        session.goto(f"{mark.removesuffix('1')}3000001")
+
+
+def test_passages_that_the_registers_do_not_tell_apart(far, opened):
+    session = opened(far)
+    session.set_checkpoints(True)
+    break_at(session, "again")
+    mark = f"{session.mark().removesuffix('1')}1500"
+    session.goto(mark)
+    assert session.node.read("number") == 1499 and session.mark() == mark

@@ -3,7 +3,8 @@
 //
 //   friday_replay_pauses RECORDING NODE BREAKPOINT WATCHED SIZE
 //
-// The addresses are hexadecimal. Run by tests/e2e/test_checkpoints.py. Prints as JSON what was done, or what differs,
+// The addresses are hexadecimal. With SIZE 0 nothing is watched, and the node counts its passages of BREAKPOINT itself.
+// Run by tests/e2e/test_checkpoints.py. Prints as JSON what was done, or what differs,
 // and exits with 1 then.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -27,7 +28,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr StopPointId kPoint{1};
-constexpr uint64_t kEvents = 3;  // the node is stopped before each third of its events
+constexpr uint64_t kPassages = 7;  // of which the node is stopped at each seventh, if it counts them
+constexpr uint64_t kEvents = 3;    // the node is stopped before each third of its events
 constexpr size_t kMostKept = 30;
 
 [[noreturn]] void give_up(const std::string& why) {
@@ -71,7 +73,8 @@ class Pauser {
     session_->on_pause = [this] {
       pauses_++;
       if (pauses_ % 5 == 0 && kept_.size() < kMostKept && session_->is_between_events())
-        if (auto made = session_->checkpoint()) kept_.push_back({std::move(*made), seen_before_ + seen_.size(), next_});
+        if (auto made = session_->checkpoint())
+          kept_.push_back({std::move(*made), seen_before_ + seen_.size(), next_, passages_left()});
       // Mostly when the next stop has been handled, as the group begins to go on; sometimes while it runs.
       const auto wait = pauses_ % 3 == 0 ? 100us : 20us;
       session_->pause_at = std::chrono::steady_clock::now() + wait;
@@ -86,7 +89,11 @@ class Pauser {
       if (stop.kind == Stop::Kind::end) return seen_;
       const Mark mark = session_->mark(stop.node);
       Seen seen{fmt::format("{} node {} event {}", name_of(stop.kind), mark.node, mark.event.value), {}};
-      if (stop.kind == Stop::Kind::breakpoint) {
+      if (stop.kind == Stop::Kind::breakpoint && !watched_.size) {
+        seen.what += fmt::format(" with {}", value(session_->find(node_)->registers(stop.thread), "registers").rdi);
+        left_ = kPassages + 1;  // the one at which it stands is counted again
+        count_passages(*session_->find(node_));
+      } else if (stop.kind == Stop::Kind::breakpoint) {
         seen.nth = session_->find(node_)->breakpoints().passage(stop.pc);
       } else if (stop.kind == Stop::Kind::watch) {
         for (const WatchHit& hit : stop.hits)
@@ -108,6 +115,7 @@ class Pauser {
   // Goes back to a checkpoint. Returns how much had been seen there.
   size_t go_back(size_t which) {
     next_ = kept_[which].next;
+    left_ = kept_[which].left;
     value(session_->restore(*kept_[which].checkpoint), "restore");
     seen_.clear();
     return seen_before_ = kept_[which].seen;
@@ -118,9 +126,20 @@ class Pauser {
 
   void arm(ReplayNode& node) {
     value(node.make_pad_areas(), "pads");
+    wait_for_event();
+    if (!watched_.size) return count_passages(node);
     value(node.breakpoints().insert(breakpoint_, {BreakpointOwner::Kind::stop_point, kPoint.value}), "breakpoint");
     value(node.watches().arm(watched_), "watch");
-    wait_for_event();
+  }
+
+  void count_passages(ReplayNode& node) {
+    if (!value(node.passages().start(breakpoint_, {.nth = left_, .registers = {}}), "start"))
+      give_up("the passages cannot be counted");
+  }
+
+  // How many passages are left until the next one at which the node is stopped.
+  uint64_t passages_left() {
+    return watched_.size ? 0 : left_ - value(session_->find(node_)->passages().count(), "count");
   }
 
   void wait_for_event() { value(session_->stop_at(node_, next_), "stop_at"); }
@@ -129,6 +148,7 @@ class Pauser {
     std::unique_ptr<GroupCheckpoint> checkpoint;
     size_t seen;
     uint64_t next;
+    uint64_t left;
   };
 
   NodeId node_;
@@ -138,7 +158,8 @@ class Pauser {
   std::vector<Seen> seen_;  // since the group was at the start, or at the checkpoint to which it went back last
   size_t seen_before_ = 0;  // on the way to that checkpoint
   std::vector<Kept> kept_;
-  uint64_t next_ = kEvents;  // the event before which the node is stopped next
+  uint64_t next_ = kEvents;    // the event before which the node is stopped next
+  uint64_t left_ = kPassages;  // the passage at which it is stopped next, since it began to count
   size_t pauses_ = 0;
   Alarm alarm_;
 };

@@ -24,7 +24,8 @@ endforeach()
 
 add_executable(stop_test ${CMAKE_CURRENT_LIST_DIR}/stop_support.cc ${CMAKE_CURRENT_LIST_DIR}/stop_breakpoints_test.cc
   ${CMAKE_CURRENT_LIST_DIR}/stop_watch_test.cc ${CMAKE_CURRENT_LIST_DIR}/stop_plans_test.cc ${CMAKE_CURRENT_LIST_DIR}/stop_data_test.cc
-  ${CMAKE_CURRENT_LIST_DIR}/stop_effects_test.cc ${CMAKE_CURRENT_LIST_DIR}/stop_steps_test.cc)
+  ${CMAKE_CURRENT_LIST_DIR}/stop_effects_test.cc ${CMAKE_CURRENT_LIST_DIR}/stop_steps_test.cc
+  ${CMAKE_CURRENT_LIST_DIR}/stop_passages_test.cc)
 target_compile_definitions(stop_test PRIVATE
   STOP_BREAKS="$<TARGET_FILE:stop_breaks>" STOP_STORES="$<TARGET_FILE:stop_stores>"
   STOP_EFFECTS_LAZY="$<TARGET_FILE:stop_effects_lazy>" STOP_EFFECTS_NOW="$<TARGET_FILE:stop_effects_now>"

@@ -1,0 +1,25 @@
+// A function that is called three million times between two events, and a loop that counts in memory alone.
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+
+constexpr uint64_t kTurns = 3'000'000;
+uint64_t sum;
+static volatile uint64_t number;
+
+extern "C" __attribute__((noinline, noclone)) void turn(uint64_t value) {
+  sum = sum * 3 + value;
+  if (sum % 7 == 0) sum += value / 2;
+}
+
+extern "C" __attribute__((noinline, noclone)) void again() { number = number + 1; }
+
+int main() {
+  if (write(STDOUT_FILENO, "begin\n", 6) != 6) return 1;
+  for (uint64_t i = 1; i <= kTurns; i++) turn(i);
+  if (write(STDOUT_FILENO, "half\n", 5) != 5) return 1;
+  for (uint64_t i = 1; i <= 2000; i++) again();
+  printf("%llu\n", static_cast<unsigned long long>(sum + number));
+  return 0;
+}
