@@ -35,6 +35,8 @@ KEYS = {
     "open_at_ms": Key("ms", "<= 2,000", "`friday replay --at` nine tenths of the recording of 62, from a checkpoint in the recording, until the console answers"),
     "open_at_without_ms": Key("ms", "", "the same without one"),
     "saved_mib_per_checkpoint": Key("MiB", "", "what a checkpoint of 62 nodes adds to the recording, the first one left out"),
+    "passage_counted_ns": Key("ns", "<= 10", "to the two millionth passage of a function since the last event, for each passage, in a node without stop points"),
+    "passage_stopped_ns": Key("ns", "", "to the 20,000th, in a node with a breakpoint that is not hit"),
     "origin_hop_ms": Key("ms", "<= 500", "a hop of `origin`, on the ring of 8"),
 }
 
@@ -179,6 +181,27 @@ def origin(bench: Bench, recording: pathlib.Path) -> Number:
     return median(times)
 
 
+def passages(bench: Bench) -> dict[str, Number]:
+    """What a passage costs on the way to a mark: the time to a far one less that to the first, divided by their distance."""
+    recording = bench.path("passages-rec")
+    bench.run([bench.friday, "record", "-q", "-o", recording, "--", bench.build / "targets" / "far_passages"], timeout=60)
+    numbers = {}
+    for key, nth, stops in (("passage_counted_ns", 2_000_000, False), ("passage_stopped_ns", 20_000, True)):
+        with session_of(bench, recording) as session:
+            point = session.breakpoint("turn")
+            session.run()
+            first = session.mark()
+            point.delete()
+            if stops:
+                session.breakpoint("again")
+            far, times = f"{first.removesuffix('1')}{nth}", []
+            for _ in range(2 if bench.quick else 9):
+                near = timed(lambda: session.goto(first))
+                times.append(1e9 * (timed(lambda: session.goto(far)) - near) / (nth - 1))
+            numbers[key] = median(times)
+    return numbers
+
+
 def record_small_ring(bench: Bench) -> pathlib.Path:
     ring, apps = ring_module(), bench.build / "apps"
     seconds = 4.0 if bench.quick else 10.0
@@ -213,6 +236,7 @@ def run(bench: Bench) -> dict[str, Number]:
     small, redis = record_small_ring(bench), record_redis(bench)
     numbers = {"origin_hop_ms": origin(bench, small), **steps_back(bench, small, "ring", "process_data", RING_STEPS),
                **steps_back(bench, redis, "redis", "-pending read", REDIS_STEPS)}
+    numbers |= passages(bench)
     numbers["forward_ratio_redis"] = forward_ratio(bench, redis)
     size = Size(nodes=8, seconds=8, kills=1, replays=1, period=250) if bench.quick else Size(nodes=62, seconds=60 if bench.short else 600, kills=4, replays=1)
     large = record_ring(bench, size).recording
