@@ -15,6 +15,7 @@ Result<bool> PassageCounter::start(Addr place, const Wanted& wanted) {
   FRIDAY_TRY(made, make_code(place));
   if (!made) return false;
   const Code& code = codes_.at(place.value);
+  if (is_inside(place, code.window.back().next())) return false;
   PassageWords words{.saved = {}, .count = 0, .wanted = wanted.nth, .match = {}};
   if (wanted.registers) std::ranges::copy(general_registers(*wanted.registers), words.match);
   FRIDAY_TRY_VOID(node_.write_raw(code.words, std::as_bytes(std::span(&words, 1))));
@@ -96,6 +97,14 @@ Result<void> PassageCounter::copy_from(const PassageCounter& parent) {
   place_ = parent.place_;
   active_ = parent.active_;
   return stop();
+}
+
+// Whether a thread stands between the instructions that are displaced. It would go on in the middle of the jump.
+bool PassageCounter::is_inside(Addr place, uint64_t high) {
+  return std::ranges::any_of(node_.threads(), [&](const ThreadInfo& thread) {
+    const auto registers = node_.registers(thread.id);
+    return !registers || (registers->rip > place.value && registers->rip < high);
+  });
 }
 
 bool PassageCounter::redirect() {

@@ -72,6 +72,7 @@ class PassageCounter {
 
   Result<bool> find_window(Addr place, std::vector<Instruction>& window);
   Result<bool> make_code(Addr place);
+  bool is_inside(Addr place, uint64_t high);
   bool redirect();
   const Code* trapped(const user_regs_struct& registers) const;
 

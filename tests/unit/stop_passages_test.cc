@@ -165,6 +165,23 @@ TEST_P(EachPlace, IsAsBeforeWhenItIsNotCountedAnyMore) {
   EXPECT_EQ(program.finish(), all.printed);
 }
 
+TEST(PassageCounter, WaitsUntilNoThreadIsBetweenTheDisplacedInstructions) {
+  Debuggee program({STOP_BREAKS, std::to_string(rounds)});
+  begin(program);
+  PassageCounter counter(program.node, program.breakpoints, program.watches.stores());
+  const Addr place{program.symbol("break_nop")};  // of one byte, so that others are displaced with it
+  program.run_to(place.value);
+  EXPECT_TRUE(*counter.start(place, {.nth = 0, .registers = {}}));
+  ASSERT_TRUE(counter.stop());
+  for (uint64_t away = 1; away < 5; away = program.registers().rip - place.value) {
+    ASSERT_TRUE(program.breakpoints.step_one(program.thread));
+    const uint64_t rip = program.registers().rip;
+    if (rip - place.value < 5) EXPECT_FALSE(*counter.start(place, {.nth = 0, .registers = {}})) << rip - place.value;
+  }
+  EXPECT_TRUE(*counter.start(place, {.nth = 0, .registers = {}}));
+  EXPECT_EQ(program.finish(), by_breakpoints("nop").printed);
+}
+
 INSTANTIATE_TEST_SUITE_P(PassageCounter, EachPlace, testing::ValuesIn(places),
                          [](const auto& info) { return info.param; });
 
