@@ -105,20 +105,21 @@ void Backward::node_started(ReplayNode& node) {
   if (near_ && node.id() == place_.mark.node) mark_place(node);
 }
 
-// Makes the node count its passages of an instruction by itself. Not if something else may stop it in the instructions
-// that are displaced for that: a thread could not go on from there.
-bool Backward::start_counting(ReplayNode& node, Addr at, const PassageCounter::Wanted& wanted) {
+// Makes the node count its passages of an instruction by itself, and stop at those that are wanted. If something else
+// may stop it in the instructions that are displaced for that, a thread could not go on from there: then it stops at
+// each.
+void Backward::stop_at_passage(ReplayNode& node, Addr at, const PassageCounter::Wanted& wanted) {
   const bool has_stops = node.watches().size() > 0 || node.breakpoints().bounds().second > 0;
   const auto started =
       never_count_ || has_stops || !node.make_pad_areas() ? Result<bool>(false) : node.passages().start(at, wanted);
-  return counting_ = started && *started;
+  counting_ = started && *started;
+  if (!counting_) (void)node.breakpoints().insert(at, kPlaceOwner);
 }
 
 // Makes the node stop wherever it is at the instruction of the place, with its registers if that can be asked for.
 void Backward::mark_place(ReplayNode& node) {
   if (place_.how != Place::How::inside) return;
-  const Addr at{place_.registers.rip};
-  if (!start_counting(node, at, {.registers = place_.registers})) (void)node.breakpoints().insert(at, kPlaceOwner);
+  stop_at_passage(node, Addr{place_.registers.rip}, {.registers = place_.registers});
 }
 
 void Backward::forget_place() {

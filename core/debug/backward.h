@@ -157,7 +157,7 @@ class Backward final : public PastRuns {
   Result<void> return_to_place(const GroupCheckpoint* kept);
   void stand_at_place();
   std::optional<Mark> event_of(NodeId node, uint64_t index) const;
-  bool start_counting(ReplayNode& node, Addr at, const PassageCounter::Wanted& wanted);
+  void stop_at_passage(ReplayNode& node, Addr at, const PassageCounter::Wanted& wanted);
   void mark_place(ReplayNode& node);
   void forget_place();
 
