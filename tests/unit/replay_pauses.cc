@@ -4,8 +4,7 @@
 //   friday_replay_pauses RECORDING NODE BREAKPOINT WATCHED SIZE
 //
 // The addresses are hexadecimal. With SIZE 0 nothing is watched, and the node counts its passages of BREAKPOINT itself.
-// Run by tests/e2e/test_checkpoints.py. Prints as JSON what was done, or what differs,
-// and exits with 1 then.
+// Run by tests/e2e/test_checkpoints.py. Prints as JSON what was done, or what differs, and exits with 1 then.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,13 +13,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/alarm.h"
-#include "core/replay/session.h"
+#include "tests/unit/replay_support.h"
 
 using namespace friday;
 using namespace std::chrono_literals;
@@ -31,17 +29,6 @@ constexpr StopPointId kPoint{1};
 constexpr uint64_t kPassages = 7;  // of which the node is stopped at each seventh, if it counts them
 constexpr uint64_t kEvents = 3;    // the node is stopped before each third of its events
 constexpr size_t kMostKept = 30;
-
-[[noreturn]] void give_up(const std::string& why) {
-  fmt::print("{}\n", why);
-  std::exit(1);
-}
-
-template <typename T>
-T value(Result<T> result, const char* what) {
-  if (!result) give_up(fmt::format("{}: {}", what, result.error().message));
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
 
 // What has stopped the group, and how often that has been so since the node's last event; none if it is not known.
 struct Seen {
@@ -55,10 +42,7 @@ class Pauser {
  public:
   Pauser(const std::string& recording, NodeId node, Addr breakpoint, const WatchRange& watched)
       : node_(node), breakpoint_(breakpoint), watched_(watched) {
-    const auto here = std::filesystem::canonical("/proc/self/exe").parent_path();
-    ReplayOptions options;
-    options.library_directory = (here.parent_path() / "lib").string();
-    session_ = value(ReplaySession::open(recording, options), "open");
+    session_ = open_session(recording);
     session_->on_node_started = [this](ReplayNode& started) {
       if (started.id() == node_) arm(started);
     };

@@ -11,13 +11,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <random>
 #include <thread>
 #include <vector>
 
-#include "core/replay/session.h"
+#include "tests/unit/replay_support.h"
 
 using namespace friday;
 
@@ -26,26 +25,12 @@ namespace {
 constexpr size_t kPlaces = 25;
 constexpr size_t kMostKept = 50;
 
-[[noreturn]] void give_up(const std::string& why) {
-  fmt::print("{}\n", why);
-  std::exit(1);
-}
-
-template <typename T>
-T value(Result<T> result, const char* what) {
-  if (!result) give_up(fmt::format("{}: {}", what, result.error().message));
-  if constexpr (!std::is_void_v<T>) return std::move(*result);
-}
-
 using Hashes = std::map<NodeId, uint64_t>;
 
 class Walker {
  public:
   explicit Walker(const std::string& recording) {
-    const auto here = std::filesystem::canonical("/proc/self/exe").parent_path();
-    ReplayOptions options;
-    options.library_directory = (here.parent_path() / "lib").string();
-    session_ = value(ReplaySession::open(recording, options), "open");
+    session_ = open_session(recording);
     session_->on_node_started = [this](ReplayNode& node) {
       if (wanted_ && node.id() == wanted_->node) (void)session_->stop_at(node.id(), wanted_->event.value);
     };

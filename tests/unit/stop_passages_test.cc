@@ -12,48 +12,20 @@ namespace {
 
 constexpr int rounds = 40;
 constexpr BreakpointOwner owner{BreakpointOwner::Kind::stop_point, 1};
-const std::vector<std::string> places = {"endbr64",
-                                         "lea_plain",
-                                         "ret",
-                                         "ret_imm",
-                                         "push",
-                                         "push_frame",
-                                         "mov_frame",
-                                         "sub_rsp",
-                                         "cmp_imm_relative",
-                                         "pop",
-                                         "test",
-                                         "jz",
-                                         "jmp_short",
-                                         "jl",
-                                         "jbe",
-                                         "jmp_near",
-                                         "loop",
-                                         "jrcxz",
-                                         "cmov",
-                                         "mov_imm",
-                                         "nop",
-                                         "leave",
-                                         "pop_last",
-                                         "jmp_back",
-                                         "rep_stos",
-                                         "lock_add",
-                                         "xchg_memory",
-                                         "movdqu_relative",
-                                         "lea_relative",
-                                         "mov_load_relative",
-                                         "add_store_relative",
-                                         "movaps_register",
-                                         "movq_vector",
-                                         "call_direct",
-                                         "syscall"};
-
-// That no jump can displace: the instruction cannot be moved, something leads into what would be displaced, or that may
-// fault.
-const std::set<std::string> kNotDisplaced{
-    "call_direct", "cmov",      "endbr64",         "jl",  "jmp_near", "jmp_short", "jrcxz",      "jz",       "leave",
-    "loop",        "mov_frame", "movaps_register", "pop", "pop_last", "push",      "push_frame", "rep_stos", "ret",
-    "ret_imm",     "sub_rsp",   "syscall",         "test"};
+// That no jump can displace: the instruction cannot be moved, or something leads into what would be displaced.
+const std::set<std::string> kNotDisplaced{"call_direct",   "call_memory_relative",
+                                          "call_on_stack", "call_register",
+                                          "jmp_register",  "cmov",
+                                          "endbr64",       "jl",
+                                          "jmp_near",      "jmp_short",
+                                          "jrcxz",         "jz",
+                                          "leave",         "loop",
+                                          "mov_frame",     "movaps_register",
+                                          "pop",           "pop_last",
+                                          "push",          "push_frame",
+                                          "rep_stos",      "ret",
+                                          "ret_imm",       "sub_rsp",
+                                          "syscall",       "test"};
 
 constexpr uint64_t kFlags = arithmetic_flags | direction_flag;
 

@@ -52,6 +52,47 @@ class PatchedNode final : public NodeControl {
   PatchedBytes& patches_;
 };
 
+// Where stop_breaks has a label break_NAME.
+inline const std::vector<std::string> places = {"endbr64",
+                                                "lea_plain",
+                                                "ret",
+                                                "ret_imm",
+                                                "push",
+                                                "push_frame",
+                                                "mov_frame",
+                                                "sub_rsp",
+                                                "mov_load_relative",
+                                                "add_store_relative",
+                                                "cmp_imm_relative",
+                                                "lea_relative",
+                                                "call_direct",
+                                                "call_memory_relative",
+                                                "call_register",
+                                                "call_on_stack",
+                                                "pop",
+                                                "test",
+                                                "jz",
+                                                "jmp_short",
+                                                "jl",
+                                                "jbe",
+                                                "jmp_near",
+                                                "jmp_register",
+                                                "loop",
+                                                "jrcxz",
+                                                "movdqu_relative",
+                                                "movaps_register",
+                                                "movq_vector",
+                                                "cmov",
+                                                "mov_imm",
+                                                "syscall",
+                                                "rep_stos",
+                                                "nop",
+                                                "xchg_memory",
+                                                "lock_add",
+                                                "leave",
+                                                "pop_last",
+                                                "jmp_back"};
+
 // A program under a stop engine.
 struct Debuggee {
   explicit Debuggee(std::vector<std::string> arguments);
