@@ -108,7 +108,21 @@ class Maker:
         return "%s %s %s" % (self.whole(), choose("+ - * / % & | ^ < <= == != >= && ||".split()), self.whole())
 
 
+def owned(text):
+    """Of `!X` and `X == 0`, X: Friday compares smart pointers by themselves, and gdb finds no function that does so."""
+    inner = text[1:] if text.startswith("!") else text.removesuffix(" == 0") if text.endswith(" == 0") else None
+    if inner is None:
+        return None
+    value = gdb.parse_and_eval(inner)
+    if value.type.strip_typedefs().code in REFERENCES:
+        value = value.referenced_value()
+    return value if str(value.type.strip_typedefs()).startswith("std::unique_ptr<") and value.address is not None else None
+
+
 def answer(text):
+    pointer = owned(text)
+    if pointer is not None:
+        return bytes([not any(bytes(gdb.selected_inferior().read_memory(int(pointer.address), 8)))])  # all that it is in memory
     value = gdb.parse_and_eval(text)
     if value.type.strip_typedefs().code in REFERENCES:
         value = value.referenced_value()

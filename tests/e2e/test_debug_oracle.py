@@ -33,7 +33,7 @@ def kind_of(words):
         return "memory"
     if "optimized out" in words:
         return "optimized out"
-    if re.search('No symbol "|no member named|is not in scope', words):
+    if re.search('No symbol "|no member (or method )?named|is not in scope', words):
         return "no such name"
     if re.search("Division by zero|division by zero|divides by zero", words):
         return "division"
