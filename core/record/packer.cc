@@ -108,7 +108,7 @@ void Packer::pack(Trace& trace) {
 // Returns false if no more blocks can be moved now.
 bool Packer::move_block(Trace& trace) {
   const uint64_t end = trace.writer ? trace.writer->end() : format::kHeaderSize;
-  const uint64_t size = trace.goal > end ? std::min(kPackBlock, trace.goal - end) : 0;
+  uint64_t size = trace.goal > end ? std::min(kPackBlock, trace.goal - end) : 0;
   if (trace.given_up || size == 0 || (size < kPackBlock && !trace.finish)) return false;
   trace.given_up = true;  // cleared when the block is complete
   if (!trace.writer) {
@@ -117,7 +117,9 @@ bool Packer::move_block(Trace& trace) {
     trace.writer.emplace(std::move(*writer));
   }
   buffer_.resize(size);
-  if (!read_exactly(trace.plain.get(), buffer_, end) || !trace.writer->append(buffer_)) return false;
+  if (!read_exactly(trace.plain.get(), buffer_, end)) return false;
+  size = trace.cutter.cut(buffer_);
+  if (!trace.writer->append(std::span(buffer_).first(size))) return false;
   trace.stored = trace.writer->stored();
   // On a file system without holes the plain file keeps its size until the end.
   if (fallocate(trace.plain.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end),

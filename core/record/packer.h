@@ -34,6 +34,7 @@ class Packer {
     Beneath file;
     UniqueFd plain;
     std::optional<PackedWriter> writer;
+    BlockCutter cutter;
     uint64_t goal = 0;
     bool finish = false, given_up = false;
   };

@@ -6,8 +6,11 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "core/trace/columns.h"
 
 namespace friday {
 
@@ -16,9 +19,12 @@ namespace {
 // Level 3 takes 1.5 times as long on a recording of redis and saves 3 % (docs/performance.md).
 constexpr int kLevel = 1;
 
-constexpr uint32_t kBlockMagic = 0x184d2a50, kEndMagic = 0x184d2a51;  // skippable frames, which `zstd -d` ignores
+// Skippable frames, which `zstd -d` ignores.
+constexpr uint32_t kBlockMagic = 0x184d2a50, kEndMagic = 0x184d2a51, kLeftOutMagic = 0x184d2a52;
 constexpr char kBlockTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', '1'};
+constexpr char kColumnsTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', 'C'};
 constexpr char kEndTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', 'E'};
+constexpr char kLeftOutTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', 'L'};
 
 struct BlockHead {
   uint32_t magic, length;  // `length` counts the bytes after this field
@@ -32,11 +38,47 @@ struct EndHead {
   uint64_t hash;  // XXH3-64 of the header page that follows
 };
 
+// Precedes its block, as an array of LeftOut follows.
+struct LeftOutHead {
+  uint32_t magic, length;
+  char tag[8];
+  uint64_t hash;  // XXH3-64 of the array
+};
+
+// Reads the frame at `at`, which begins with `begin`. None if it is not complete.
+std::optional<std::vector<LeftOut>> read_left_out(int fd, const BlockHead& begin, uint64_t at, uint64_t left) {
+  LeftOutHead head;
+  memcpy(&head, &begin, sizeof head);
+  const uint64_t bytes = head.length + 8ull - sizeof head;
+  if (head.length + 8ull < sizeof head || head.length + 8ull > left || bytes == 0 || bytes % sizeof(LeftOut) ||
+      bytes / sizeof(LeftOut) > kPackBlock || memcmp(head.tag, kLeftOutTag, sizeof head.tag) != 0)
+    return std::nullopt;
+  std::vector<LeftOut> list(bytes / sizeof(LeftOut));
+  const auto raw = std::as_writable_bytes(std::span(list));
+  if (!read_exactly(fd, raw, at + sizeof head) || head.hash != XXH3_64bits(raw.data(), raw.size())) return std::nullopt;
+  return list;
+}
+
+// Whether the ranges rise, do not overlap, and lie in the block.
+bool lie_in(std::span<const LeftOut> ranges, const BlockHead& block) {
+  uint64_t from = block.offset;
+  for (const LeftOut& range : ranges) {
+    const uint64_t end = block.offset + block.size;
+    if (range.offset < from || range.size == 0 || range.offset > end || range.size > end - range.offset) return false;
+    from = range.end();
+  }
+  return true;
+}
+
+bool is_columns(const BlockHead& head) { return memcmp(head.tag, kColumnsTag, sizeof head.tag) == 0; }
+
+// Of columns, the frame holds the block itself; else a zstd frame follows it.
 bool has_frame(const BlockHead& head, uint64_t end, uint64_t left) {
-  return head.magic == kBlockMagic && head.length == sizeof head - 8 &&
-         memcmp(head.tag, kBlockTag, sizeof head.tag) == 0 && head.offset == end && head.size > 0 &&
+  const bool columns = is_columns(head);
+  return head.magic == kBlockMagic && (columns || memcmp(head.tag, kBlockTag, sizeof head.tag) == 0) &&
+         head.length == sizeof head - 8 + (columns ? head.stored : 0) && head.offset == end && head.size > 0 &&
          head.size <= kPackBlock && head.size <= format::kWindowSize - end && head.stored <= left &&
-         head.stored <= ZSTD_compressBound(kPackBlock);
+         head.stored <= 2 * ZSTD_compressBound(kPackBlock);
 }
 
 }  // namespace
@@ -54,6 +96,7 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::bad_input, "{} is not a regular file", path);
   const uint64_t size = static_cast<uint64_t>(status.st_size);
   PackedList list;
+  std::vector<LeftOut> left_out;  // of the next block
   for (uint64_t at = 0; at < size;) {
     BlockHead head{};
     const uint64_t left = size - at;
@@ -71,8 +114,17 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
       list.torn = false;
       return list;
     }
-    if (!has_frame(head, list.end(), left - sizeof head)) return list;
-    list.blocks.push_back({head.offset, head.size, at + sizeof head, head.stored, head.hash});
+    if (head.magic == kLeftOutMagic && left_out.empty()) {
+      auto ranges = read_left_out(fd, head, at, left);
+      if (!ranges) return list;
+      left_out = *std::move(ranges);
+      at += head.length + 8ull;
+      continue;
+    }
+    if (!has_frame(head, list.end(), left - sizeof head) || !lie_in(left_out, head)) return list;
+    list.left_out.insert(list.left_out.end(), left_out.begin(), left_out.end());
+    left_out.clear();
+    list.blocks.push_back({head.offset, head.size, at + sizeof head, head.stored, head.hash, is_columns(head)});
     list.torn = false;
     at += sizeof head + head.stored;
   }
@@ -82,10 +134,14 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
 std::optional<std::string> unpack(int fd, const PackedBlock& block, std::span<std::byte> out) {
   std::vector<std::byte> stored(block.stored);
   if (auto got = read_exactly(fd, stored, block.place); !got) return got.error().message;
-  const size_t size = ZSTD_decompress(out.data(), out.size(), stored.data(), stored.size());
-  if (ZSTD_isError(size)) return fmt::format("zstd says \"{}\"", ZSTD_getErrorName(size));
-  if (size != block.size) return fmt::format("{} bytes expected, {} found", block.size, size);
-  if (uint64_t hash = XXH3_64bits_withSeed(out.data(), size, block.offset); hash != block.hash)
+  if (block.columns) {
+    if (auto problem = from_columns(stored, block.offset, out)) return problem;
+  } else {
+    const size_t size = ZSTD_decompress(out.data(), out.size(), stored.data(), stored.size());
+    if (ZSTD_isError(size)) return fmt::format("zstd says \"{}\"", ZSTD_getErrorName(size));
+    if (size != block.size) return fmt::format("{} bytes expected, {} found", block.size, size);
+  }
+  if (uint64_t hash = XXH3_64bits_withSeed(out.data(), out.size(), block.offset); hash != block.hash)
     return fmt::format("hash {:#x} expected, {:#x} found", block.hash, hash);
   return std::nullopt;
 }
@@ -112,6 +168,20 @@ Result<void> replace_packed_header(const std::string& path, std::span<const std:
   return write_all(fd.get(), bytes);
 }
 
+size_t BlockCutter::cut(std::span<const std::byte> bytes) {
+  size_t size = std::min<uint64_t>(bytes.size(), inside_);
+  if (inside_ == 0) size = whole_records(bytes);
+  if (size == 0 && bytes.size() >= sizeof(format::RecordHeader)) {
+    format::RecordHeader header;
+    memcpy(&header, bytes.data(), sizeof header);
+    inside_ = std::max<uint64_t>(header.size, bytes.size());  // damage is for readers to tell
+    size = bytes.size();
+  }
+  if (size == 0) size = bytes.size();
+  inside_ -= std::min<uint64_t>(inside_, size);
+  return size;
+}
+
 void PackedWriter::FreeContext::operator()(ZSTD_CCtx_s* context) const { ZSTD_freeCCtx(context); }
 
 Result<PackedWriter> PackedWriter::create(const Beneath& file) {
@@ -121,7 +191,6 @@ Result<PackedWriter> PackedWriter::create(const Beneath& file) {
   writer.fd_ = std::move(fd);
   writer.context_.reset(ZSTD_createCCtx());
   if (!writer.context_) return fail(ErrorCode::io, "no memory to compress {}", writer.path_);
-  writer.buffer_.resize(sizeof(BlockHead) + ZSTD_compressBound(kPackBlock));
   return writer;
 }
 
@@ -138,17 +207,35 @@ Result<void> PackedWriter::store(std::span<const std::byte> bytes) {
   return {};
 }
 
-Result<void> PackedWriter::append(std::span<const std::byte> raw) {
+Result<void> PackedWriter::append(std::span<const std::byte> raw, std::span<const LeftOut> left_out) {
   BlockHead head{
       kBlockMagic, sizeof head - 8, {}, end_, raw.size(), 0, XXH3_64bits_withSeed(raw.data(), raw.size(), end_)};
   memcpy(head.tag, kBlockTag, sizeof head.tag);
-  const size_t size = ZSTD_compressCCtx(context_.get(), buffer_.data() + sizeof head, buffer_.size() - sizeof head,
-                                        raw.data(), raw.size(), kLevel);
-  if (ZSTD_isError(size))
-    return fail(ErrorCode::io, "cannot compress a block for {}: zstd says \"{}\"", path_, ZSTD_getErrorName(size));
-  head.stored = size;
-  memcpy(buffer_.data(), &head, sizeof head);
-  FRIDAY_TRY_VOID(store(std::span(buffer_).first(sizeof head + size)));
+  const auto ranges = std::as_bytes(left_out);
+  const size_t before = left_out.empty() ? 0 : sizeof(LeftOutHead) + ranges.size();  // bytes of the frame in front
+  buffer_.resize(before + sizeof head + ZSTD_compressBound(raw.size()));
+  if (before) {
+    LeftOutHead list{kLeftOutMagic, static_cast<uint32_t>(before - 8), {}, XXH3_64bits(ranges.data(), ranges.size())};
+    memcpy(list.tag, kLeftOutTag, sizeof list.tag);
+    memcpy(buffer_.data(), &list, sizeof list);
+    memcpy(buffer_.data() + sizeof list, ranges.data(), ranges.size());
+  }
+  const size_t at = before + sizeof head;
+  if (const auto columns = to_columns(raw, end_, context_.get())) {
+    memcpy(head.tag, kColumnsTag, sizeof head.tag);
+    head.stored = columns->size();
+    head.length += static_cast<uint32_t>(head.stored);
+    buffer_.resize(at + head.stored);
+    std::ranges::copy(*columns, buffer_.begin() + static_cast<ptrdiff_t>(at));
+  } else {
+    const size_t size =
+        ZSTD_compressCCtx(context_.get(), buffer_.data() + at, buffer_.size() - at, raw.data(), raw.size(), kLevel);
+    if (ZSTD_isError(size))
+      return fail(ErrorCode::io, "cannot compress a block for {}: zstd says \"{}\"", path_, ZSTD_getErrorName(size));
+    head.stored = size;
+  }
+  memcpy(buffer_.data() + before, &head, sizeof head);
+  FRIDAY_TRY_VOID(store(std::span(buffer_).first(at + head.stored)));
   end_ += raw.size();
   return {};
 }

@@ -2,10 +2,13 @@
 // the trace and each preceded by a skippable frame that holds its offset in the trace and a hash, so that truncation
 // and corruption are detected. While a node is being recorded, the plain file `trace` exists beside it, with holes
 // where blocks have moved to the compressed file. When the node has ended, a final skippable frame holds the header
-// page and `trace` is removed. docs/trace-format.md documents the bytes and must change in the same commit.
+// page and `trace` is removed. A block may lack payload that the replay of its sender makes again (leaving_out.h); then
+// a skippable frame before it says which. docs/trace-format.md documents the bytes and must change in the same commit.
 //
-// PackedWriter belongs to one thread. Blocks are independent of records: a block may begin and end in the middle of
-// one.
+// Blocks of whole records are stored as columns (columns.h). A record that is larger than a block is cut into blocks of
+// plain bytes.
+//
+// PackedWriter belongs to one thread.
 #pragma once
 
 #include <memory>
@@ -35,12 +38,21 @@ std::string stored_path(const std::string& path);
 
 struct PackedBlock {
   uint64_t offset = 0, size = 0;   // range in the trace, in bytes
-  uint64_t place = 0, stored = 0;  // range of the zstd frame in the compressed file, in bytes
+  uint64_t place = 0, stored = 0;  // range of its compressed bytes in the compressed file
   uint64_t hash = 0;               // XXH3-64 of the uncompressed bytes, with `offset` as the seed
+  bool columns = false;            // stored as columns (columns.h), else as one zstd frame
+};
+
+// A range of the trace that the compressed file does not hold; its block has zeros there.
+struct LeftOut {
+  uint64_t offset, size;  // range in the trace, in bytes
+  uint64_t hash;          // XXH3-64 of the bytes, with `offset` as the seed
+  uint64_t end() const { return offset + size; }
 };
 
 struct PackedList {
   std::vector<PackedBlock> blocks;    // contiguous, starting at offset kHeaderSize
+  std::vector<LeftOut> left_out;      // by offset; each lies in one block, and no two overlap
   std::optional<std::string> header;  // the trace's header page; present once the node has ended
   bool torn = false;  // the file continues after the last block with something that is not a complete block
 
@@ -57,6 +69,16 @@ std::optional<std::string> unpack(int fd, const PackedBlock& block, std::span<st
 // Replaces the header page in a complete compressed trace.
 Result<void> replace_packed_header(const std::string& path, std::span<const std::byte> header);
 
+// Cuts a trace into blocks for append(): such that each consists of whole records where that is possible.
+class BlockCutter {
+ public:
+  // How many of `bytes`, the next ones of the trace, are the next block. `bytes` has kPackBlock bytes, or all the rest.
+  size_t cut(std::span<const std::byte> bytes);
+
+ private:
+  uint64_t inside_ = 0;  // bytes left of a record that is larger than a block
+};
+
 class PackedWriter {
  public:
   static Result<PackedWriter> create(const Beneath& file);  // `file` names the compressed file
@@ -66,8 +88,9 @@ class PackedWriter {
   uint64_t stored() const { return stored_; }  // size of the compressed file in bytes
 
   // Compresses `raw`, the trace's bytes from end() on, appends them and waits for fdatasync. The caller may discard the
-  // plain bytes only after success. After a failure the file is unchanged.
-  Result<void> append(std::span<const std::byte> raw);
+  // plain bytes only after success. After a failure the file is unchanged. `left_out`: ranges within these bytes, in
+  // which `raw` has zeros.
+  Result<void> append(std::span<const std::byte> raw, std::span<const LeftOut> left_out = {});
   // Appends the header page, which completes the file.
   Result<void> finish(std::span<const std::byte> header);
 
