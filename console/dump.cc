@@ -9,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "console/complain.h"
+#include "console/paths.h"
 #include "console/say.h"
 #include "core/base/pattern.h"
+#include "core/replay/restoring.h"
 #include "core/trace/address.h"
 #include "core/trace/calls.h"
 #include "core/trace/event_filter.h"
@@ -200,7 +202,7 @@ Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, cons
 int run_dump(const DumpOptions& options) {
   const auto chosen = Chosen::parse(options);
   if (!chosen) return complain("dump", chosen.error());
-  auto recording = Recording::open(options.recording);
+  auto recording = open_complete(options.recording, {library_directory(), false});
   if (!recording) return complain("dump", recording.error());
   auto nodes = parse_node_list(*recording, options.node);
   if (!nodes) return complain("dump", nodes.error());

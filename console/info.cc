@@ -37,7 +37,7 @@ struct Modules {
 // Facts that only the trace itself contains: threads, call sites.
 Modules modules_of(const Recording& recording, NodeId id) {
   Modules out;
-  auto reader = TraceReader::open(recording, id);
+  auto reader = TraceReader::open(recording, id, TraceReader::Gaps::allow);
   if (!reader) return out;
   if (auto index = TraceIndex::load_or_build(recording, *reader)) {
     out.threads = index->threads().size();
@@ -89,6 +89,7 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
   if (node.spawned_by) out["spawned_by"] = node.spawned_by->value;
   if (node.replaces) out["replaces"] = node.replaces->value;
   if (node.chaos) out["chaos_seed"] = *node.chaos;
+  if (node.left_out) out["left_out"] = {{"bytes", node.left_out}, {"restored", node.restored}};
   if (!node.notice.empty()) out["notice"] = node.notice;
   if (node.problem) {
     out["problem"] = node.problem->message;
@@ -264,6 +265,10 @@ void print_info(const json& info) {
     say("  events    {} in {}, {:.3f} s, {}\n", node["events"].get<uint64_t>(),
         counted(node["threads"].get<uint64_t>(), "thread"), node.value("seconds", 0.0),
         counted(node["trace_bytes"].get<uint64_t>(), "byte"));
+    if (node.contains("left_out"))
+      say("  left out  {} of what it received from other nodes{}\n",
+          size_text(node["left_out"]["bytes"].get<uint64_t>()),
+          node["left_out"]["restored"].get<bool>() ? "; a replay has made it again" : "");
     if (node.contains("messages")) print_messages(node["messages"]);
     say("  calls     {} patched, {} left to the catch-all, which caught {}\n",
         counted(node["call_sites"]["patched"].get<uint64_t>(), "call site"),

@@ -23,6 +23,7 @@
 #include "console/record.h"
 #include "console/replay.h"
 #include "console/report.h"
+#include "console/restore.h"
 #include "console/run.h"
 #include "console/verify.h"
 #include "core/base/nearest.h"
@@ -66,6 +67,7 @@ int main(int argc, char** argv) {
   friday::add_info_command(app, &status);
   friday::add_merge_command(app, &status);
   friday::add_pack_command(app, &status);
+  friday::add_restore_command(app, &status);
   friday::add_log_command(app, &status);
   friday::add_dump_command(app, &status);
   friday::add_doctor_command(app, &status);

@@ -6,7 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "console/complain.h"
+#include "console/options.h"
+#include "console/paths.h"
 #include "console/say.h"
+#include "core/base/counted.h"
+#include "core/replay/restoring.h"
 #include "core/trace/contents.h"
 #include "core/trace/pack.h"
 
@@ -18,16 +22,10 @@ using nlohmann::json;
 struct PackArguments {
   std::string recording;
   PackOptions pack;
-  bool check = false, as_json = false;
+  bool check = false, lean = false, unconfined = false, as_json = false;
 };
 
 constexpr size_t kShown = 8;  // names to print of each kind; --json prints all
-
-std::string size_text(uint64_t bytes) {
-  if (bytes < 10 * 1024) return fmt::format("{} bytes", bytes);
-  if (bytes < 10u << 20) return fmt::format("{} KiB", bytes >> 10);
-  return fmt::format("{} MiB", bytes >> 20);
-}
 
 // -- Adding debug information.
 
@@ -99,6 +97,7 @@ json contents_json(const Recording& recording, const Contents& contents) {
                   {"device_bytes", node.device_bytes},
                   {"other_bytes", node.other_bytes},
                   {"sent_bytes", node.sent_bytes},
+                  {"left_out", node.left_out},
                   {"paths", node.paths}};
     if (!node.problem.empty()) entry["problem"] = node.problem;
     out["nodes"].push_back(entry);
@@ -147,6 +146,9 @@ void print_node(const NodeContents& node) {
     say("  read from files {}: {}\n", size_text(sum(node.file_bytes)), largest(node.file_bytes));
   if (!node.peer_bytes.empty())
     say("  received        {}: {}\n", size_text(sum(node.peer_bytes)), largest(node.peer_bytes));
+  if (node.left_out)
+    say("  left out        {} of what was received; not stored, but a replay makes it again\n",
+        size_text(node.left_out));
   if (node.device_bytes) say("  typed or read   {} from terminals and devices\n", size_text(node.device_bytes));
   say("  other results   {} of system calls: names of files, addresses, times, random numbers\n",
       size_text(node.other_bytes));
@@ -194,8 +196,9 @@ void print_contents(const Recording& recording, const Contents& contents) {
   for (const std::string& suspect : found) say("  {}\n", suspect);
   if (contents.readable_by_others)
     say("Others on this machine can read the recording: chmod -R go= {}\n", recording.path());
-  say("Nothing can be taken out of a recording and leave it replayable. To hand on less, record test data, or fewer "
-      "nodes.\n");
+  say("Nothing can be taken out of a recording and leave it replayable but what nodes have received from each other, "
+      "which "
+      "a replay makes again (--lean). To hand on less, record test data, or fewer nodes.\n");
 }
 
 int run_check(const Recording& recording, const PackArguments& options) {
@@ -206,11 +209,35 @@ int run_check(const Recording& recording, const PackArguments& options) {
   return 0;
 }
 
+// -- Leaving out payload.
+
+int run_lean(const Recording& recording, const PackArguments& options) {
+  auto report = leave_out_payload(recording, {library_directory(), options.unconfined});
+  if (!report) return complain("pack", report.error());
+  if (options.as_json) {
+    json nodes = json::array();
+    for (const auto& node : report->nodes)
+      nodes.push_back(
+          {{"id", node.id.value}, {"before", node.before}, {"after", node.after}, {"left_out", node.left_out}});
+    say_json({{"path", recording.path()}, {"nodes", nodes}});
+    return 0;
+  }
+  for (const auto& node : report->nodes)
+    say("node {} {}: {} of payload left out, its trace takes {} instead of {}\n", node.id,
+        recording.find(node.id)->name, size_text(node.left_out), size_text(node.after), size_text(node.before));
+  if (report->nodes.empty()) say("nothing was received that the recording holds twice, so all stays as it is\n");
+  else say("A replay has made all of it again for a trial. Commands that need it will do the same.\n");
+  return 0;
+}
+
 int run_pack(const PackArguments& options) {
-  if (options.check && !options.pack.symbols.empty())
-    return complain("pack", {ErrorCode::usage, "--check only looks; leave --symbols away, or run friday pack twice"});
+  if (options.check + options.lean + !options.pack.symbols.empty() > 1)
+    return complain("pack", {ErrorCode::usage,
+                             "--check only looks, --lean leaves out payload, --symbols adds debug information: one at "
+                             "a time; run friday pack again for the others"});
   auto recording = Recording::open(options.recording);
   if (!recording) return complain("pack", recording.error());
+  if (options.lean) return run_lean(*recording, options);
   return options.check ? run_check(*recording, options) : run_symbols(*recording, options);
 }
 
@@ -227,8 +254,13 @@ void add_pack_command(CLI::App& app, int* status) {
           "Directory with files of separate debug information, searched before /usr/lib/debug; may be repeated")
       ->allow_extra_args(false);
   command->add_flag("--check", options->check, "Change nothing; say what the recording holds and gives away");
+  command->add_flag("--lean", options->lean,
+                    "Leave out what nodes received from other nodes; replays of the senders make it again when a "
+                    "command needs it (friday restore)");
+  add_unconfined_flag(*command, options->unconfined);
   command->add_flag("--json", options->as_json, "Print JSON");
-  command->footer("Examples:\n  friday pack REC --symbols ~/build/symbols\n  friday pack --check REC");
+  command->footer(
+      "Examples:\n  friday pack REC --symbols ~/build/symbols\n  friday pack --check REC\n  friday pack --lean REC");
   command->callback([options, status] { *status = run_pack(*options); });
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/base/printable.h"
 #include "core/replay/cuts.h"
+#include "core/replay/restoring.h"
 #include "core/trace/aliases.h"
 #include "core/trace/calls.h"
 #include "core/trace/channels.h"
@@ -20,6 +21,7 @@
 #include "core/trace/steps.h"
 #include "pyext/bindings.h"
 #include "pyext/messages.h"
+#include "pyext/session.h"
 
 namespace py = pybind11;
 
@@ -89,7 +91,7 @@ std::optional<std::string> path_of(const EventView& event) {
 class PyRecording {
  public:
   PyRecording(const std::string& path, const std::optional<std::string>& nodes)
-      : recording_(value_or_raise(Recording::open(path))) {
+      : recording_(value_or_raise(open_complete(path, {default_library_directory(), false}))) {
     std::vector<NodeId> wanted;
     if (nodes) wanted = value_or_raise(parse_node_list(recording_, *nodes));
     Result<Schedule> order = [&] {

@@ -285,7 +285,30 @@ class Recorder:
         """Asserts that a recording replays as it was recorded."""
         done = self.replay(recording, *options, timeout=timeout)
         assert done.returncode == 0, f"verify {' '.join(map(str, options))}: {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        if os.environ.get("FRIDAY_LEAN") and not options:
+            self.verify_lean(recording.path if isinstance(recording, Recording) else pathlib.Path(recording), timeout)
         return done
+
+    def states(self, path, timeout=120):
+        """How the nodes of a recording end: (id, events, hash of the memory) of each."""
+        done = self.replay(path, "--hash", "--json", timeout=timeout)
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        return [(node["id"], node["events"], node.get("hash")) for node in json.loads(done.stdout)["nodes"]]
+
+    def lean(self, path, timeout=600):
+        """A copy of a recording without what its nodes have received from each other: (its path, bytes that were left out)."""
+        copy = self.directory / f"{path.name}-lean"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(path, copy, ignore=lambda *_: ["cache"])
+        done = self.run([self.friday, "pack", "--lean", "--json", copy], timeout=timeout)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return copy, sum(node["left_out"] for node in json.loads(done.stdout)["nodes"])
+
+    def verify_lean(self, path, timeout=120):
+        """With FRIDAY_LEAN=1, each recording that a test verifies is also tried without the payload that a replay makes again."""
+        copy, left_out = self.lean(path)
+        assert self.states(copy, timeout) == self.states(path, timeout)
+        print(f"lean: {left_out} bytes of {path} were left out and made again")
 
     def predicate(self, recording, name, *options):
         """`friday run predicates/NAME.py`: (exit code, violations)."""

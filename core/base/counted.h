@@ -13,4 +13,11 @@ inline std::string counted(uint64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+// For example "512 bytes", "34 KiB" or "12 MiB".
+inline std::string size_text(uint64_t bytes) {
+  if (bytes < 10 * 1024) return fmt::format("{} bytes", bytes);
+  if (bytes < 10u << 20) return fmt::format("{} KiB", bytes >> 10);
+  return fmt::format("{} MiB", bytes >> 20);
+}
+
 }  // namespace friday

@@ -65,21 +65,23 @@ uint32_t killed_while_computing(const ReplayNode& node) {
 }
 
 // Tells the shim of a process where its trace ends, and which slot of the schedule is the node's.
-Result<void> follow_trace(ReplayNode& node, size_t slot) {
+Result<void> follow_trace(ReplayNode& node, size_t slot, bool restoring) {
   const bool ok = node.set_control(&Control::trace_end, node.reader().end_offset()) &&
                   node.set_control(&Control::schedule, ScheduleMemory::node_address(slot)) &&
                   node.set_control(&Control::node_slot, slot) &&
                   node.set_control(&Control::cut, killed_while_computing(node)) &&
+                  node.set_control(&Control::restoring, uint32_t{restoring}) &&
                   node.set_control(&Control::stop_at_event, ~uint64_t{0});
   return ok ? Result<void>() : std::unexpected(process_gone(node.id()));
 }
 
 // The same for a process that was just built or forked, and stands at the beginning of its trace.
-Result<void> begin_trace(ReplayNode& node, size_t slot) {
+Result<void> begin_trace(ReplayNode& node, size_t slot, bool restoring) {
   if (!node.set_control(&Control::cursor, node.reader().first_offset()) ||
-      !node.set_control(&Control::event, uint64_t{0}))
+      !node.set_control(&Control::event, uint64_t{0}) || !node.set_control(&Control::sent, uint32_t{0}) ||
+      !node.set_control(&Control::received, uint32_t{0}))
     return std::unexpected(process_gone(node.id()));
-  return follow_trace(node, slot);
+  return follow_trace(node, slot, restoring);
 }
 
 }  // namespace
@@ -92,10 +94,11 @@ Result<void> ReplaySession::build_all() {
     host_edges_ = std::move(edges);
   }
   FRIDAY_TRY(memory, ScheduleMemory::create(make_gates(schedule_, options_.sync, ends_,
-                                                       host_edges_ ? *host_edges_ : std::vector<HostEdge>())));
+                                                       host_edges_ ? *host_edges_ : std::vector<HostEdge>()),
+                                            ids_, options_.restoring.get(), recording_.inside("cache")));
   memory_ = std::move(memory);
   for (NodeId id : ids_) {
-    FRIDAY_TRY(reader, TraceReader::open(recording_, id));
+    FRIDAY_TRY(reader, TraceReader::open(recording_, id, gaps()));
     FRIDAY_TRY_VOID(reader.check());
     NodeInfo info = *recording_.find(id);
     info.end = end_of(recording_, schedule_, info);
@@ -119,7 +122,7 @@ Result<void> ReplaySession::check_can_rebuild() const {
   if (access((options_.library_directory + "/friday-stub").c_str(), X_OK) != 0)
     return stands({ErrorCode::io, fmt::format("{}/friday-stub: {}", options_.library_directory, strerror(errno))});
   for (NodeId id : ids_) {
-    const auto reader = TraceReader::open(recording_, id);
+    const auto reader = TraceReader::open(recording_, id, gaps());
     if (!reader) return stands(reader.error());
     if (reader->header().features & format::kFeatureForkChild) continue;
     const auto image = reader->image();
@@ -189,7 +192,7 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   by_tid_[pid] = &node;
   memory_guard_->watch(pid);
   FRIDAY_TRY_VOID(tell_shim(node));
-  return begin_trace(node, slot_of(node.id()));
+  return begin_trace(node, slot_of(node.id()), options_.restoring != nullptr);
 }
 
 // Tells the shim of a process that was made from a file what differs between sessions.
@@ -204,7 +207,7 @@ Result<void> ReplaySession::tell_shim(ReplayNode& node) {
                   node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay)) &&
                   node.set_control(&Control::object, uint64_t{0});  // its file has another name in each session
   if (!ok || node.control().magic != shim::kControlMagic) return std::unexpected(process_gone(node.id()));
-  return follow_trace(node, slot_of(node.id()));
+  return follow_trace(node, slot_of(node.id()), options_.restoring != nullptr);
 }
 
 // Runs a rebuilt process from the shim's resume point to the shim's first trap. That takes some hundred instructions
@@ -322,7 +325,7 @@ std::optional<Stop> ReplaySession::adopt_fork(ReplayNode& parent, ReplayNode& no
     by_tid_[pid] = child;
     memory_guard_->watch(pid);
     FRIDAY_TRY_VOID(map_trace(child->process(), pid, child->receiver(), *channel_, child->reader()));
-    return begin_trace(*child, slot_of(child->id()));
+    return begin_trace(*child, slot_of(child->id()), options_.restoring != nullptr);
   }();
   if (!started) return fail_node(*child, ThreadId{0}, started.error().message);
   if (on_node_started) on_node_started(*child);

@@ -1,5 +1,6 @@
 #include "core/replay/schedule_memory.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -22,7 +23,52 @@ bool ScheduleMemory::is_progress(uint64_t address) {
   return address >= kLow && address < kLow + sizeof(shim::SharedSchedule::progress);
 }
 
-Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector<NodeGates>& nodes) {
+namespace {
+
+// The arrays of one node, behind SharedSchedule.
+struct Arrays {
+  std::vector<shim::Gate> gates;
+  std::vector<uint64_t> posts;
+  std::vector<shim::SentPiece> sent;
+  std::vector<shim::ReceivedPiece> received;
+
+  static constexpr uint64_t round(uint64_t bytes) { return (bytes + 7) & ~7ull; }
+  uint64_t bytes() const {
+    return round(gates.size() * sizeof gates[0]) + posts.size() * sizeof posts[0] + sent.size() * sizeof sent[0] +
+           received.size() * sizeof received[0];
+  }
+};
+
+// The node's part of `restoring`, or nothing, with the entries that end the arrays.
+void add_pieces(Arrays& arrays, const RestoringTables* restoring, NodeId id) {
+  if (restoring) {
+    if (auto sent = restoring->sent.find(id); sent != restoring->sent.end()) arrays.sent = sent->second;
+    if (auto received = restoring->received.find(id); received != restoring->received.end())
+      arrays.received = received->second;
+  }
+  arrays.sent.push_back({.event = ~0ull, .from = 0, .length = 0, .place = 0, .message = 0, .reserved = 0});
+  arrays.received.push_back({.event = ~0ull, .address = 0, .length = 0, .place = 0});
+}
+
+}  // namespace
+
+// What nodes exchange may be more than fits into memory, so its file has a disk behind it where that is possible.
+Result<void> ScheduleMemory::make_file(const Beneath& directory) {
+  if (exchanged_at_ < size_) {
+    auto cache = make_directory_beneath(directory);
+    if (cache) fd_.reset(::openat(cache->get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  }
+  if (!fd_) fd_.reset(memfd_create("friday-schedule", MFD_CLOEXEC));
+  if (!fd_) return refused(errno == EMFILE ? Refusal::descriptors : Refusal::memfd, strerror(errno));
+  if (ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0)
+    return fail_errno(errno, "cannot allocate the shared memory of the schedule");
+  return {};
+}
+
+Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector<NodeGates>& nodes,
+                                                               const std::vector<NodeId>& ids,
+                                                               const RestoringTables* restoring,
+                                                               const Beneath& directory) {
   if (nodes.size() > shim::kMaxNodes)
     return fail(ErrorCode::unsupported,
                 "{} nodes are to be replayed, but at most {} can be replayed together; choose "
@@ -30,12 +76,15 @@ Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector
                 nodes.size(), shim::kMaxNodes);
   std::unique_ptr<ScheduleMemory> memory(new ScheduleMemory);
   uint64_t size = (sizeof(shim::SharedSchedule) + 63) & ~63ull;
-  for (const auto& node : nodes) size += node.gates.size() * sizeof(shim::Gate) + node.posts.size() * sizeof(uint64_t);
-  memory->size_ = (size + 4095) & ~4095ull;
-  memory->fd_.reset(memfd_create("friday-schedule", MFD_CLOEXEC));
-  if (!memory->fd_) return refused(errno == EMFILE ? Refusal::descriptors : Refusal::memfd, strerror(errno));
-  if (ftruncate(memory->fd_.get(), static_cast<off_t>(memory->size_)) != 0)
-    return fail_errno(errno, "cannot allocate the shared memory of the schedule");
+  std::vector<Arrays> arrays(nodes.size());
+  for (size_t i = 0; i < nodes.size(); i++) {
+    arrays[i].gates = nodes[i].gates, arrays[i].posts = nodes[i].posts;
+    add_pieces(arrays[i], restoring, ids[i]);
+    size += arrays[i].bytes();
+  }
+  memory->exchanged_at_ = (size + 4095) & ~4095ull;
+  memory->size_ = memory->exchanged_at_ + (restoring ? (restoring->bytes + 4095) & ~4095ull : 0);
+  FRIDAY_TRY_VOID(memory->make_file(directory));
   void* mapped = mmap(nullptr, memory->size_, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd_.get(), 0);
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map the shared memory of the schedule");
   auto* base = static_cast<char*>(mapped);
@@ -43,15 +92,19 @@ Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector
   memory->shared_->size = memory->size_;
   memory->shared_->node_count = nodes.size();
   uint64_t at = (sizeof(shim::SharedSchedule) + 63) & ~63ull;
+  const uint64_t exchanged = shim::kScheduleAddress + memory->exchanged_at_;
   for (size_t i = 0; i < nodes.size(); i++) {
-    auto place = [&](const void* data, size_t bytes) {
-      memcpy(base + at, data, bytes);
+    auto place = [&](const auto& array) {
+      const uint64_t bytes = array.size() * sizeof array[0];
+      memcpy(base + at, array.data(), bytes);
       uint64_t address = shim::kScheduleAddress + at;
-      at += bytes;
+      at += Arrays::round(bytes);
       return address;
     };
-    memory->shared_->nodes[i].gates = place(nodes[i].gates.data(), nodes[i].gates.size() * sizeof(shim::Gate));
-    memory->shared_->nodes[i].posts = place(nodes[i].posts.data(), nodes[i].posts.size() * sizeof(uint64_t));
+    for (auto& piece : arrays[i].sent) piece.place += exchanged;
+    for (auto& piece : arrays[i].received) piece.place += exchanged;
+    memory->shared_->nodes[i] = {place(arrays[i].gates), place(arrays[i].posts), place(arrays[i].sent),
+                                 place(arrays[i].received)};
   }
   return memory;
 }

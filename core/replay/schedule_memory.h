@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/fd.h"
+#include "core/replay/restoring.h"
 #include "core/shim/shim_abi.h"
 #include "core/trace/gates.h"
 
@@ -14,11 +15,17 @@ namespace friday {
 
 class ScheduleMemory {
  public:
-  static Result<std::unique_ptr<ScheduleMemory>> create(const std::vector<NodeGates>& nodes);
+  // `ids`: the nodes by slot. `restoring`: what the nodes exchange while payload is made again, or null. `directory`:
+  // where to keep those bytes; they need not fit into memory.
+  static Result<std::unique_ptr<ScheduleMemory>> create(const std::vector<NodeGates>& nodes,
+                                                        const std::vector<NodeId>& ids,
+                                                        const RestoringTables* restoring, const Beneath& directory);
   ~ScheduleMemory();
 
   int fd() const { return fd_.get(); }
   uint64_t size() const { return size_; }
+  // Where in the file the bytes begin that nodes exchange while payload is made again.
+  uint64_t exchanged_at() const { return exchanged_at_; }
   // The address of the NodeSchedule of `slot`, the same in every node.
   static uint64_t node_address(size_t slot);
   // Whether the address, in a node, is in the progress words of the nodes, which only a thread before its next event
@@ -34,7 +41,9 @@ class ScheduleMemory {
  private:
   ScheduleMemory() = default;
   UniqueFd fd_;
-  uint64_t size_ = 0;
+  Result<void> make_file(const Beneath& directory);
+
+  uint64_t size_ = 0, exchanged_at_ = 0;
   shim::SharedSchedule* shared_ = nullptr;
 };
 

@@ -71,6 +71,7 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   std::unique_ptr<ReplaySession> session(new ReplaySession(std::move(recording), std::move(options)));
   FRIDAY_TRY_VOID(session->recording_.check_copies());
   FRIDAY_TRY_VOID(session->choose_nodes());
+  if (!session->options_.restoring) FRIDAY_TRY_VOID(session->restore_first());
   auto schedule = Schedule::load_or_compute(session->recording_);
   if (!schedule)
     schedule = Schedule::load_or_compute(session->recording_, session->ids_);  // a node that is not chosen is damaged
@@ -88,10 +89,22 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   return session;
 }
 
+// Makes payload again that the recording leaves out of the nodes that are to be replayed.
+Result<void> ReplaySession::restore_first() {
+  const bool complete = std::ranges::all_of(ids_, [&](NodeId id) { return recording_.find(id)->is_complete(); });
+  if (complete) return {};
+  FRIDAY_TRY(restored, restore_payload(recording_, {options_.library_directory, options_.unconfined}));
+  notices_.push_back(
+      fmt::format("payload that the recording leaves out was made again: {}", size_text(restored.bytes)));
+  FRIDAY_TRY(recording, Recording::open(recording_.path()));
+  recording_ = std::move(recording);
+  return {};
+}
+
 // Whether the program died of a fault before its first event. Then there is nothing but its start image to replay.
 static bool crashed_at_once(const Recording& recording, const NodeInfo& node) {
   if (node.events || node.end.how != NodeEnd::How::signal) return false;
-  auto reader = TraceReader::open(recording, node.id);
+  auto reader = TraceReader::open(recording, node.id, TraceReader::Gaps::allow);
   return reader && (reader->header().features & format::kFeatureImage);
 }
 

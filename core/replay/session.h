@@ -26,6 +26,7 @@
 #include "core/replay/checkpoint.h"
 #include "core/replay/image.h"
 #include "core/replay/node.h"
+#include "core/replay/restoring.h"
 #include "core/replay/schedule_memory.h"
 #include "core/replay/shared_watches.h"
 #include "core/replay/snapshot.h"
@@ -42,6 +43,8 @@ struct ReplayOptions {
   // Empty: all nodes. Ancestors of forked nodes, and nodes that share memory with these, are added.
   std::vector<NodeId> nodes;
   SyncMode sync = SyncMode::clock;
+  // What to make again of payload that the recording leaves out. Without it open() makes all of it again first.
+  std::shared_ptr<const RestoringTables> restoring;
   // Use no filter of system calls. Only for trusted recordings, where the kernel has no seccomp filters.
   bool unconfined = false;
 };
@@ -149,6 +152,9 @@ class ReplaySession {
   // hashes.
   Result<uint64_t> state_hash(NodeId id);
 
+  // The file with the bytes that ReplayOptions::restoring names, and where they begin.
+  std::pair<int, uint64_t> exchanged() const { return {memory_->fd(), memory_->exchanged_at()}; }
+
   // Called when a node's process exists and breakpoints can be set in it. A forked node is still identical to its
   // parent, which stands at the fork.
   std::function<void(ReplayNode&)> on_node_started;
@@ -161,6 +167,9 @@ class ReplaySession {
  private:
   explicit ReplaySession(Recording recording, ReplayOptions options);
   Result<void> choose_nodes();
+  Result<void> restore_first();
+  // Whether traces may leave out payload: while it is made again.
+  TraceReader::Gaps gaps() const { return options_.restoring ? TraceReader::Gaps::allow : TraceReader::Gaps::refuse; }
   Result<void> add_ancestors(std::set<NodeId>& chosen) const;
   Result<void> add_sharers();
   Result<void> build_all();

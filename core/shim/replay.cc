@@ -146,7 +146,10 @@ void replay_apply(const EventRecord* event) {
   const char* p = (const char*)(event + 1) + event->argument_count * 8;
   for (unsigned i = 0; i < event->part_count; i++) {
     const PartHeader* part = (const PartHeader*)p;
-    if (part->kind == kMemory && part->size) friday_copy_out((void*)part->address, part + 1, part->size);
+    if (part->kind == kMemory && part->size) {
+      friday_copy_out((void*)part->address, part + 1, part->size);
+      if (control.restoring) restore_received(event, part->address, part->size);
+    }
     p += sizeof *part + align8(part->size);
   }
 }
@@ -230,6 +233,7 @@ EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, RecordType type, 
     uint64_t hash = input_hash(call_info(call), frame);
     const uint64_t expected = event->header.flags & kFlagClock ? 0 : event->input_hash;
     if (hash != expected) diverge(event, kDivergedInput, 0, expected, hash, frame, area, type);
+    if (control.restoring) restore_sent(frame);
   }
   if (event->header.flags & kFlagState) {
     uint64_t want, got = 0;

@@ -46,6 +46,11 @@ void trap(TrapReason reason, int detail);  // stops at Control::trap_instruction
 void diverge(format::EventRecord* expected, uint32_t kind, uint32_t which, uint64_t want, uint64_t got,
              CallFrame* frame, ThreadArea* area, uint32_t type);
 
+// ---- restoring.cc: payload that the recording leaves out (Control::restoring)
+void restore_sent(const CallFrame* frame);  // at the entry of the next event's call
+// Puts it where the event has written the memory part at `address`.
+void restore_received(const format::EventRecord* event, uint64_t address, uint64_t size);
+
 // ---- thread_names.cc
 // Keeps the name that a replayed call has given to a thread, if it is a call that names threads.
 void replay_thread_name(ThreadArea* area, uint64_t call, const uint64_t* arguments, long result);

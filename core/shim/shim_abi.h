@@ -20,7 +20,7 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 11;
+inline constexpr uint32_t kAbiVersion = 12;
 
 // Fixed addresses, the same while recording and at replay. The kernel maps nothing there of its own accord.
 inline constexpr uint64_t kStubAddress = 0x130000000000;  // replay: friday-stub, which rebuilds the start image
@@ -187,15 +187,19 @@ struct Control {
   uint64_t stop_at_event;  // stop before the event with this index (kTrapStopEvent); ~0: never
   uint32_t cut;            // not 0: the recorded process was killed between two events, so nothing runs after the last
   uint32_t tell_shared;    // not 0: raise kTrapShared also when a call changes the contents of shared memory
-  char files[1024];        // directory of the recording's file copies
-  uint64_t object;         // kTrapObject: number of the shared object that the shim needs
-  char shared[64];         // kTrapObject: path of that object's file, written by the core
+  uint32_t restoring;      // not 0: payload that the recording leaves out is made again (NodeSchedule::sent, received)
+  uint32_t reserved;
+  char files[1024];  // directory of the recording's file copies
+  uint64_t object;   // kTrapObject: number of the shared object that the shim needs
+  char shared[64];   // kTrapObject: path of that object's file, written by the core
   // The state of the replay.
   uint64_t cursor;       // offset of the next record in the trace
   uint64_t event;        // number of events done: the index of the next one
   uint32_t turn;         // number of the thread that may run
   uint32_t gate;         // index of the next of NodeSchedule::gates
   uint32_t post;         // index of the next of NodeSchedule::posts
+  uint32_t sent;         // index of the next of NodeSchedule::sent
+  uint32_t received;     // index of the next of NodeSchedule::received
   uint32_t trap_reason;  // TrapReason
   uint32_t trap_thread;  // number of the thread that trapped
   int32_t trap_detail;
@@ -224,10 +228,28 @@ struct Gate {
   uint32_t reserved;
 };
 
-// Both arrays are sorted by event. An entry with event ~0 ends each of them.
+// At the entry of its event `event` a node copies bytes that its call sends to `place`, from where their receiver gets
+// them: `length` bytes, from byte `from` of the call's message number `message` on.
+struct SentPiece {
+  uint64_t event;
+  uint64_t from, length;
+  uint64_t place;  // an address behind the arrays of the schedule
+  uint32_t message, reserved;
+};
+
+// With its event `event` a node gets `length` bytes of a message at `address`. The trace has zeros for them; they are
+// at `place`.
+struct ReceivedPiece {
+  uint64_t event;
+  uint64_t address, length;
+  uint64_t place;
+};
+
+// The arrays are sorted by event. An entry with event ~0 ends each of them.
 struct NodeSchedule {
-  uint64_t gates;  // address of an array of Gate
-  uint64_t posts;  // address of an array of uint64_t: the events before which the node publishes its progress
+  uint64_t gates;           // address of an array of Gate
+  uint64_t posts;           // address of an array of uint64_t: the events before which the node publishes its progress
+  uint64_t sent, received;  // addresses of arrays of SentPiece and ReceivedPiece, used if Control::restoring is set
 };
 
 inline constexpr uint32_t kMaxNodes = 4096;

@@ -36,6 +36,8 @@ uint64_t fingerprint(const Recording& recording, std::span<const NodeId> nodes) 
                         node ? node->trace_bytes : 0,
                         node ? node->events : 0};
     hash = XXH3_64bits_withSeed(facts, sizeof facts, hash);
+    // What was derived without the payload is derived again when a replay has made it again.
+    if (node && !node->is_complete()) hash = XXH3_64bits_withSeed(&node->left_out, sizeof node->left_out, hash);
   }
   return hash;
 }

@@ -186,9 +186,10 @@ Result<Contents> survey(const Recording& recording) {
   Contents out;
   out.readable_by_others = recording.readable_by_others();
   for (const NodeInfo& node : recording.nodes()) {
-    auto reader = TraceReader::open(recording, node.id);
+    auto reader = TraceReader::open(recording, node.id, TraceReader::Gaps::allow);
     if (reader) {
       out.nodes.push_back(NodeSurvey(node, *reader).run());
+      out.nodes.back().left_out = node.left_out;
     } else {
       NodeContents& unread = out.nodes.emplace_back();
       unread.id = node.id;

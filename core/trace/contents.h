@@ -25,6 +25,7 @@ struct NodeContents {
       peer_bytes;  // bytes received from each peer; pipes and local sockets together under "pipes and local sockets"
   uint64_t device_bytes = 0;       // read from terminals and devices
   uint64_t other_bytes = 0;        // other results of system calls: names, times, random numbers
+  uint64_t left_out = 0;           // bytes received that the recording leaves out; a replay makes them again
   uint64_t sent_bytes = 0;         // bytes sent; they are not stored, replay computes them again
   std::vector<std::string> paths;  // paths that appear in system calls
   std::string problem;             // why the trace could not be read to its end; empty if it could

@@ -636,7 +636,7 @@ Result<FactSet> FactSet::gather(const Recording& recording, std::span<const Node
   FactSet set;
   std::map<Uuid, uint32_t> hosts;
   for (NodeId id : nodes) {
-    FRIDAY_TRY(reader, TraceReader::open(recording, id));
+    FRIDAY_TRY(reader, TraceReader::open(recording, id, TraceReader::Gaps::allow));
     const NodeInfo& info = *recording.find(id);
     NodeFacts& node = set.nodes.emplace_back();
     node.id = id;
@@ -659,7 +659,12 @@ Result<FactSet> FactSet::gather(const Recording& recording, std::span<const Node
 }
 
 PayloadAnswer FactSet::payload(const Channel& channel, const Transfer& transfer) const {
-  return payloads.read(readers[channel.node].seen_event(transfer.record), transfer.part);
+  const TraceReader& reader = readers[channel.node];
+  PayloadAnswer answer = payloads.read(reader.seen_event(transfer.record), transfer.part);
+  if (answer && !reader.is_complete() &&
+      std::ranges::any_of(answer->pieces, [&](std::span<const std::byte> piece) { return reader.lacks(piece); }))
+    return std::unexpected(PayloadGap::left_out);
+  return answer;
 }
 
 }  // namespace friday

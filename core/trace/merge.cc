@@ -195,7 +195,7 @@ std::optional<Error> Merger::problem_of(const Recording& recording, const NodeIn
   std::optional<Error> problem = node.problem;
   if (auto regular = check_below(recording.node_directory(node.id)); !problem && !regular) problem = regular.error();
   if (!problem) {
-    auto reader = TraceReader::open(recording, node.id);
+    auto reader = TraceReader::open(recording, node.id, TraceReader::Gaps::allow);
     auto whole = reader ? reader->check() : Result<void>(std::unexpected(reader.error()));
     if (!whole) problem = whole.error();
   }

@@ -13,7 +13,7 @@ namespace {
 
 // The wait status of child `pid` that the parent learnt from this event, if it did.
 std::optional<int> status_in(const Recording& recording, NodeId parent, uint64_t event, uint32_t pid) {
-  auto reader = TraceReader::open(recording, parent);
+  auto reader = TraceReader::open(recording, parent, TraceReader::Gaps::allow);
   if (!reader) return std::nullopt;
   auto index = TraceIndex::load_or_build(recording, *reader);
   if (!index || event >= index->event_count()) return std::nullopt;
@@ -60,7 +60,7 @@ std::map<NodeId, EndPlace> places_of_ends(const Recording& recording, const Sche
     EndPlace& place = places[id] = {schedule.position_of(id, {count - 1}) + 1, schedule.time_of(id, {count - 1})};
     const NodeInfo* info = recording.find(id);
     if (!info || !info->ended_ns) continue;
-    auto reader = TraceReader::open(recording, id);
+    auto reader = TraceReader::open(recording, id, TraceReader::Gaps::allow);
     if (!reader || !was_killed(*reader, end_of(recording, schedule, *info))) continue;
     const LogicalTime seen{schedule.hosts()[schedule.host_of(id)].map(info->ended_ns), 0, id, count};
     uint64_t position = schedule.position_at(seen);

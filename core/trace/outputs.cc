@@ -119,7 +119,7 @@ void LineCutter::finish(uint64_t stream, std::vector<OutputLine>& lines) {
 Result<OutputLog> OutputLog::open(const Recording& recording, const Schedule& schedule, std::span<const NodeId> nodes) {
   OutputLog log(schedule);
   for (NodeId node : nodes) {
-    FRIDAY_TRY(reader, TraceReader::open(recording, node));
+    FRIDAY_TRY(reader, TraceReader::open(recording, node, TraceReader::Gaps::allow));
     FRIDAY_TRY(writes, outputs_of(recording, reader));
     // A recording that goes on may have more events than the schedule.
     std::erase_if(writes, [&](const OutputWrite& write) { return write.event >= schedule.event_count(node); });

@@ -163,7 +163,7 @@ std::string name_of_copy(const uint8_t (&file)[16]) {
 std::map<std::string, std::string> paths_of_copies(const Recording& recording) {
   std::map<std::string, std::string> paths;
   for (const NodeInfo& node : recording.nodes()) {
-    auto reader = TraceReader::open(recording, node.id);
+    auto reader = TraceReader::open(recording, node.id, TraceReader::Gaps::allow);
     if (!reader) continue;
     for (RecordCursor cursor = reader->records(); cursor.next();) {
       if (const auto* module = cursor.record().module()) {
@@ -187,7 +187,7 @@ namespace {
 // The name of the copy of the program that the node's process started with; empty for a forked node, which has no start
 // image.
 std::string copy_of_program(const Recording& recording, const NodeInfo& node) {
-  auto reader = TraceReader::open(recording, node.id);
+  auto reader = TraceReader::open(recording, node.id, TraceReader::Gaps::allow);
   if (!reader) return {};
   for (RecordCursor cursor = reader->records(); cursor.next() && !cursor.record().is_event();) {
     const auto* map = cursor.record().image_map();

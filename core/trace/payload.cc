@@ -48,6 +48,7 @@ std::string_view gap_text(PayloadGap gap) {
   switch (gap) {
     case PayloadGap::only_hash: return "only its hash was kept";
     case PayloadGap::only_length: return "only its length was kept";
+    case PayloadGap::left_out: return "the recording leaves it out; `friday restore` makes it again";
     case PayloadGap::unknown_representation: break;
   }
   return "it is kept in a way that this version of Friday does not know";

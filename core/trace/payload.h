@@ -29,7 +29,12 @@ enum class PayloadKnown {
 };
 
 // Why the bytes of a transfer cannot be had.
-enum class PayloadGap { only_hash, only_length, unknown_representation };
+enum class PayloadGap {
+  only_hash,
+  only_length,
+  left_out,  // a replay of the sender makes them again (regenerable.h)
+  unknown_representation
+};
 
 // For example "only its hash was kept"; follows the name of the transfer.
 std::string_view gap_text(PayloadGap gap);

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "core/base/fd.h"
+#include "core/base/printable.h"
 
 namespace friday {
 
@@ -174,11 +175,17 @@ const char* record_type_name(uint16_t type) {
   }
 }
 
-Result<TraceReader> TraceReader::open(const Recording& recording, NodeId node) {
+Result<TraceReader> TraceReader::open(const Recording& recording, NodeId node, Gaps gaps) {
   const NodeInfo* info = recording.find(node);
   if (!info) return fail(ErrorCode::not_found, "the recording {} has no node {}", recording.path(), node);
   if (info->problem) return std::unexpected(*info->problem);
-  return open_file(recording.trace(node), node);
+  FRIDAY_TRY(reader, open_file(recording.trace(node), node));
+  if (gaps == Gaps::refuse && !reader.is_complete())
+    return fail(ErrorCode::unsupported,
+                "node {} ({}): the recording leaves out what it received from other nodes; make it again with `friday "
+                "restore {}`",
+                node, printable(info->name), printable(recording.path()));
+  return reader;
 }
 
 Result<TraceReader> TraceReader::open(const std::string& recording_path, NodeId node) {
@@ -242,7 +249,8 @@ std::optional<Error> TraceReader::check_record(uint64_t offset) const {
     return damaged(fmt::format("size {} is impossible", header.size));
   if (header.size > left) return damaged(fmt::format("size {} exceeds the {} bytes left", header.size, left));
   if (auto problem = file_->need(offset, offset + header.size)) return damaged(*problem);
-  const bool checksums = file_->header().features & kFeatureChecksums;
+  // The checksum of a record is that of its bytes with all payload.
+  const bool checksums = (file_->header().features & kFeatureChecksums) && !file_->lacks(offset, offset + header.size);
   if (auto problem = record_problem(RecordView(&header, offset), checksums)) return damaged(*problem);
   return std::nullopt;
 }

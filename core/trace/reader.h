@@ -44,9 +44,14 @@ class RecordCursor;
 
 class TraceReader {
  public:
-  static Result<TraceReader> open(const Recording& recording, NodeId node);
+  // What to do if the trace leaves out payload (packed.h) that no replay has made again yet.
+  enum class Gaps {
+    refuse,  // fail with unsupported
+    allow,   // read zeros there; the caller asks lacks()
+  };
+  static Result<TraceReader> open(const Recording& recording, NodeId node, Gaps gaps = Gaps::refuse);
   static Result<TraceReader> open(const std::string& recording_path, NodeId node);
-  // Opens a single trace file; `node` is used only in error messages.
+  // Opens a single trace file, with gaps. `node` names it in messages and finds what was made again.
   static Result<TraceReader> open_file(const Beneath& trace, NodeId node);
 
   NodeId node() const { return node_; }
@@ -69,6 +74,13 @@ class TraceReader {
   // The event at `offset`, which a cursor of this reader has already checked; it is not checked again.
   EventView seen_event(uint64_t offset) const {
     return EventView(reinterpret_cast<const format::EventRecord*>(file_->data() + offset));
+  }
+
+  std::span<const LeftOut> left_out() const { return file_->left_out(); }
+  bool is_complete() const { return file_->is_complete(); }
+  bool lacks(std::span<const std::byte> bytes) const {
+    const auto from = static_cast<uint64_t>(bytes.data() - file_->data());
+    return file_->lacks(from, from + bytes.size());
   }
 
   // Whether the trace ends because the program exited.

@@ -77,6 +77,10 @@ struct NodeInfo {
   uint64_t events = 0;       // count in the trace's header
   uint64_t trapped = 0;      // system calls made by code that was not patched
   uint64_t trace_bytes = 0;  // committed bytes
+  // Bytes of the trace that the recording leaves out (LeftOut in packed.h), and whether a replay has made them again.
+  uint64_t left_out = 0;
+  bool restored = false;
+  bool is_complete() const { return left_out == 0 || restored; }
   // The event of the creating node (`parent`, `spawned_by` or `replaces`) at which this node was created.
   uint64_t fork_event = 0;
   std::string build_id;          // of the program, hexadecimal; empty if unknown

@@ -130,7 +130,10 @@ Result<std::shared_ptr<TraceFile>> TraceFile::open_plain(const Beneath& trace, N
   if (!file->header_holds_) file->take_header(file->data_);
   file->header_.committed = file->header_.checksum ? file->header_.committed : committed;
   if (!file->header_holds_) return file;
-  if (file->header_.packing) FRIDAY_TRY_VOID(file->snapshot(std::move(fd)));
+  if (file->header_.packing) {
+    FRIDAY_TRY_VOID(file->snapshot(std::move(fd)));
+    file->find_restored(node);
+  }
   return file;
 }
 
@@ -150,12 +153,13 @@ Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const Beneath& t
   file->packed_ = std::move(packed);
   file->size_ = list.end();
   file->list_ = std::move(list);
+  file->find_restored(node);
   file->take_header(reinterpret_cast<const std::byte*>(file->list_.header->data()));
   FRIDAY_TRY_VOID(file->make_scratch());
   FRIDAY_TRY_VOID(write_all(file->scratch_.get(), std::as_bytes(std::span(*file->list_.header))));
   FRIDAY_TRY_VOID(file->map(file->scratch_.get()));
   file->begin_filling();
-  kept().keep(path, status, file);
+  if (file->is_complete()) kept().keep(path, status, file);
   return file;
 }
 
@@ -237,6 +241,16 @@ Result<void> TraceFile::map(int fd) {
   return {};
 }
 
+void TraceFile::find_restored(NodeId node) {
+  if (!list_.left_out.empty()) restored_ = RestoredPayload::open(restored_payload(place_, node), list_.left_out);
+}
+
+bool TraceFile::lacks(uint64_t from, uint64_t to) const {
+  if (is_complete()) return false;
+  const auto after = std::ranges::upper_bound(list_.left_out, from, {}, &LeftOut::end);
+  return after != list_.left_out.end() && after->offset < to;
+}
+
 void TraceFile::begin_filling() { filled_ = std::make_unique<std::atomic<bool>[]>(list_.blocks.size()); }
 
 std::optional<std::string> TraceFile::fill(uint64_t from, uint64_t to) const {
@@ -251,6 +265,8 @@ std::optional<std::string> TraceFile::fill(uint64_t from, uint64_t to) const {
     if (auto problem = unpack(packed_.get(), *block, raw))
       return fmt::format("the compressed block of bytes {} to {} is damaged: {}", block->offset,
                          block->offset + block->size, *problem);
+    if (restored_)
+      if (auto problem = restored_->fill(block->offset, raw)) return problem;
     if (::pwrite(scratch_.get(), raw.data(), raw.size(), static_cast<off_t>(block->offset)) !=
         static_cast<ssize_t>(raw.size()))
       return fmt::format("there is no room to uncompress it: {}", strerror(errno));

@@ -17,6 +17,7 @@
 #include "core/base/ids.h"
 #include "core/shim/trace_format.h"
 #include "core/trace/packed.h"
+#include "core/trace/restored.h"
 
 namespace friday {
 
@@ -39,6 +40,12 @@ class TraceFile {
     return header_holds_;
   }  // false if the header has a checksum that does not match its page
 
+  // What the stored form leaves out. Unless a replay has made it again (restored.h), data() has zeros there.
+  std::span<const LeftOut> left_out() const { return list_.left_out; }
+  bool is_complete() const { return list_.left_out.empty() || restored_; }
+  // Whether data() has zeros for some of the bytes [from, to).
+  bool lacks(uint64_t from, uint64_t to) const;
+
   // Must be called before bytes [from, to) of data() are read; decompresses them if necessary. Returns a description of
   // the error, if there is one.
   std::optional<std::string> need(uint64_t from, uint64_t to) const {
@@ -57,6 +64,7 @@ class TraceFile {
   Result<void> map(int fd);
   void take_header(const std::byte* page);
   void begin_filling();
+  void find_restored(NodeId node);
   std::optional<std::string> fill(uint64_t from, uint64_t to) const;
 
   Beneath place_;
@@ -71,6 +79,7 @@ class TraceFile {
   // blocks.
   UniqueFd packed_, scratch_;
   PackedList list_;
+  std::optional<RestoredPayload> restored_;
   std::unique_ptr<std::atomic<bool>[]> filled_;
   mutable std::mutex filling_;
 };

@@ -1,0 +1,278 @@
+#include "core/replay/restoring.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "core/base/counted.h"
+#include "core/base/printable.h"
+#include "core/replay/session.h"
+#include "core/replay/verdict.h"
+#include "core/trace/leaving_out.h"
+#include "core/trace/reader.h"
+#include "core/trace/regenerable.h"
+#include "core/trace/restored.h"
+
+namespace friday {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is to be made again, and where it lies among the shared bytes.
+struct RestoringPlan {
+  struct Node {
+    std::vector<LeftOut> ranges;
+    uint64_t at;  // of the first range among the shared bytes; the others follow it
+  };
+  std::map<NodeId, Node> nodes;
+  std::shared_ptr<RestoringTables> tables = std::make_shared<RestoringTables>();
+  std::map<NodeId, uint64_t> missing;  // bytes of which no recorded node is the sender
+};
+
+// Plans the ranges of one node: each is covered by what was received from other nodes, piece by piece.
+void plan_node(RestoringPlan& plan, NodeId id, std::span<const Regenerable> known) {
+  RestoringPlan::Node& node = plan.nodes[id];
+  uint64_t place = node.at;
+  auto next = known.begin();
+  for (const LeftOut& range : node.ranges) {
+    uint64_t covered = 0;
+    while (next != known.end() && next->offset + next->size <= range.offset) ++next;
+    for (auto piece = next; piece != known.end() && piece->offset < range.end(); ++piece) {
+      const uint64_t from = std::max(piece->offset, range.offset);
+      const uint64_t length = std::min(piece->offset + piece->size, range.end()) - from;
+      const uint64_t skipped = from - piece->offset, at = place + (from - range.offset);
+      plan.tables->received[id].push_back(
+          {.event = piece->event, .address = piece->address + skipped, .length = length, .place = at});
+      plan.tables->sent[piece->sender].push_back({.event = piece->sender_event,
+                                                  .from = piece->sender_from + skipped,
+                                                  .length = length,
+                                                  .place = at,
+                                                  .message = piece->sender_message,
+                                                  .reserved = 0});
+      covered += length;
+    }
+    if (covered < range.size) plan.missing[id] += range.size - covered;
+    place += range.size;
+  }
+}
+
+Result<RestoringPlan> make_plan(const Recording& recording) {
+  RestoringPlan plan;
+  for (const NodeInfo& node : recording.nodes()) {
+    if (node.problem || node.is_complete()) continue;
+    FRIDAY_TRY(reader, TraceReader::open(recording, node.id, TraceReader::Gaps::allow));
+    const auto ranges = reader.left_out();
+    plan.nodes[node.id] = {{ranges.begin(), ranges.end()}, plan.tables->bytes};
+    for (const LeftOut& range : ranges) plan.tables->bytes += range.size;
+  }
+  if (plan.nodes.empty()) return plan;
+  FRIDAY_TRY(order, Schedule::load_or_compute(recording));
+  FRIDAY_TRY(known, find_regenerable(recording, order));
+  for (auto& [id, node] : plan.nodes) plan_node(plan, id, known[id]);
+  for (auto& [id, pieces] : plan.tables->sent) std::ranges::stable_sort(pieces, {}, &shim::SentPiece::event);
+  return plan;
+}
+
+Error not_all_senders(const Recording& recording, const RestoringPlan& plan) {
+  const auto& [id, bytes] = *plan.missing.begin();
+  return Error{
+      ErrorCode::unsupported,
+      fmt::format("node {} ({}): {} bytes that it received are neither in the recording nor in what other nodes "
+                  "of it have sent, so it cannot be replayed; add the recordings of the senders (friday merge)",
+                  id, printable(recording.find(id)->name), bytes),
+      id.value,
+      {}};
+}
+
+// What is made again lies on the disk twice for a moment: while it is exchanged, and in the cache.
+Result<void> check_room(const Recording& recording, uint64_t bytes) {
+  std::error_code unknown;
+  const auto space = fs::space(recording.path(), unknown);
+  if (!unknown && space.available / 2 < bytes)
+    return fail(
+        ErrorCode::io,
+        "to make payload again that the recording leaves out, {} are needed beside {}, and {} are free; copy the "
+        "recording to where there is room",
+        size_text(2 * bytes), recording.path(), size_text(space.available));
+  return {};
+}
+
+bool lacks_payload(const Recording& recording) {
+  return std::ranges::any_of(recording.nodes(),
+                             [](const NodeInfo& node) { return !node.problem && !node.is_complete(); });
+}
+
+// Held by the process that restores the recording; released when the descriptor is closed.
+Result<UniqueFd> lock_restoring(const Recording& recording) {
+  FRIDAY_TRY(cache, make_directory_beneath(recording.inside("cache")));
+  while (::flock(cache.get(), LOCK_EX) != 0)
+    if (errno != EINTR) return fail_errno(errno, fmt::format("cannot lock {}/cache", recording.path()));
+  return std::move(cache);
+}
+
+}  // namespace
+
+Result<Restored> restore_payload(const Recording& asked, const RestoringOptions& options) {
+  if (!lacks_payload(asked)) return Restored{};
+  FRIDAY_TRY(lock, lock_restoring(asked));
+  FRIDAY_TRY(recording, Recording::open(asked.path()));  // another process may have restored it meanwhile
+  FRIDAY_TRY(plan, make_plan(recording));
+  if (!plan.missing.empty()) return std::unexpected(not_all_senders(recording, plan));
+  Restored restored{plan.nodes.size(), plan.tables->bytes};
+  if (plan.nodes.empty()) return restored;
+  FRIDAY_TRY_VOID(check_room(recording, restored.bytes));
+  ReplayOptions replay;
+  replay.library_directory = options.library_directory;
+  replay.unconfined = options.unconfined;
+  replay.restoring = plan.tables;
+  for (const NodeInfo& node : recording.nodes())
+    if (!node.problem && node.events) replay.nodes.push_back(node.id);
+  FRIDAY_TRY(session, ReplaySession::open(recording.path(), std::move(replay)));
+  FRIDAY_TRY_VOID(replay_to_end(*session));
+  const ReplayVerdict verdict = judge_replay(*session, false);
+  if (!verdict.failure.empty()) return fail(ErrorCode::component_died, "{}", verdict.failure);
+  if (!verdict.held())
+    return fail(ErrorCode::diverged,
+                "payload that the recording leaves out cannot be made again, since the replay differs from the "
+                "recording: {}",
+                verdict.problems);
+  const auto [file, at] = session->exchanged();
+  for (const auto& [id, node] : plan.nodes) {
+    auto written = write_restored(restored_payload(recording.trace(id), id), node.ranges, file, at + node.at);
+    if (!written)
+      return fail(written.error().code, "node {} ({}): payload that the recording leaves out was not made again: {}",
+                  id, printable(recording.find(id)->name), written.error().message);
+  }
+  return restored;
+}
+
+Result<Recording> open_complete(const std::string& path, const RestoringOptions& options) {
+  FRIDAY_TRY(recording, Recording::open(path));
+  if (!lacks_payload(recording)) return recording;
+  FRIDAY_TRY_VOID(restore_payload(recording, options));
+  return Recording::open(path);
+}
+
+namespace {
+
+// A copy of a recording in its cache directory, with links instead of copies where possible, in which traces are
+// replaced. Removed with the object.
+class Rehearsal {
+ public:
+  explicit Rehearsal(const Recording& recording)
+      : recording_(recording), name_(fmt::format("cache/rehearsal-{}", getpid())) {}
+  ~Rehearsal() {
+    std::error_code ignored;
+    fs::remove_all(path(), ignored);
+  }
+  Rehearsal(const Rehearsal&) = delete;
+
+  std::string path() const { return recording_.inside(name_).path(); }
+  Beneath trace(NodeId id) const { return inside(packed_path(fmt::format("nodes/{}/trace", id.value))); }
+
+  // All but the traces of `without`.
+  Result<void> make(const std::vector<NodeId>& without) {
+    FRIDAY_TRY_VOID(make_directory_beneath(inside("files")));
+    FRIDAY_TRY_VOID(link("recording.json"));
+    FRIDAY_TRY(copies, names_beneath(recording_.inside("files")));
+    for (const std::string& copy : copies) FRIDAY_TRY_VOID(link("files/" + copy));
+    for (const NodeInfo& node : recording_.nodes()) {
+      const std::string directory = fmt::format("nodes/{}", node.id.value);
+      FRIDAY_TRY_VOID(make_directory_beneath(inside(directory)));
+      FRIDAY_TRY(names, names_beneath(recording_.inside(directory)));
+      const bool own = std::ranges::find(without, node.id) != without.end();
+      for (const std::string& name : names)
+        if (name == "node.json" || (!own && name.starts_with("trace"))) FRIDAY_TRY_VOID(link(directory + "/" + name));
+    }
+    return {};
+  }
+
+ private:
+  Result<void> link(const std::string& name) {
+    FRIDAY_TRY(from, open_beneath(recording_.inside(name)));  // a regular file, not a link to another place
+    const std::string to = inside(name).path();
+    if (::linkat(AT_FDCWD, fmt::format("/proc/self/fd/{}", from.get()).c_str(), AT_FDCWD, to.c_str(),
+                 AT_SYMLINK_FOLLOW) == 0)
+      return {};
+    std::error_code failed;
+    fs::copy_file(recording_.inside(name).path(), to, failed);
+    if (failed) return fail(ErrorCode::io, "cannot copy {}: {}", recording_.inside(name).path(), failed.message());
+    return {};
+  }
+
+  Beneath inside(const std::string& file) const { return recording_.inside(name_ + "/" + file); }
+
+  const Recording& recording_;
+  std::string name_;
+};
+
+uint64_t stored_bytes(const Recording& recording, NodeId id) {
+  std::error_code none;
+  const std::string path = recording.trace(id).path();
+  uint64_t bytes = 0;
+  for (const std::string& form : {path, packed_path(path)})
+    if (const auto size = fs::file_size(form, none); !none) bytes += size;
+  return bytes;
+}
+
+// Puts the rehearsed trace in the place of the recording's own.
+Result<void> replace_trace(const Recording& recording, const Rehearsal& rehearsal, NodeId id) {
+  const Beneath own = recording.trace(id);
+  FRIDAY_TRY(from, open_directory_beneath(rehearsal.trace(id).directory()));
+  FRIDAY_TRY(to, open_directory_beneath(own.directory()));
+  if (::renameat(from.get(), "trace.zst", to.get(), "trace.zst") != 0)
+    return fail_errno(errno, fmt::format("cannot replace {}", packed(own).path()));
+  remove_beneath(own);
+  return {};
+}
+
+}  // namespace
+
+Result<LeftOutReport> leave_out_payload(const Recording& recording, const RestoringOptions& options) {
+  for (const NodeInfo& node : recording.nodes()) {
+    if (node.problem) return std::unexpected(*node.problem);
+    if (node.end.how == NodeEnd::How::running)
+      return fail(ErrorCode::unsupported, "node {} ({}) is still being recorded; wait for its end", node.id,
+                  printable(node.name));
+    if (!node.is_complete())
+      return fail(
+          ErrorCode::unsupported,
+          "node {} ({}): the recording leaves out payload already; make it again first with `friday restore {}`",
+          node.id, printable(node.name), printable(recording.path()));
+  }
+  FRIDAY_TRY(order, Schedule::load_or_compute(recording));
+  FRIDAY_TRY(known, find_regenerable(recording, order));
+  std::map<NodeId, std::vector<LeftOut>> chosen;
+  std::vector<NodeId> changed;
+  for (const auto& [id, regenerable] : known) {
+    auto ranges = choose_left_out(regenerable);
+    if (ranges.empty()) continue;
+    changed.push_back(id);
+    chosen[id] = std::move(ranges);
+  }
+  LeftOutReport report;
+  if (changed.empty()) return report;
+  Rehearsal rehearsal(recording);
+  FRIDAY_TRY_VOID(rehearsal.make(changed));
+  for (const auto& [id, ranges] : chosen) {
+    FRIDAY_TRY(reader, TraceReader::open(recording, id));
+    FRIDAY_TRY_VOID(write_without(reader, ranges, rehearsal.trace(id)));
+  }
+  FRIDAY_TRY(rehearsed, Recording::open(rehearsal.path()));
+  FRIDAY_TRY_VOID(restore_payload(rehearsed, options));
+  for (const auto& [id, ranges] : chosen) {
+    LeftOutReport::Node node{id, stored_bytes(recording, id), 0, 0};
+    for (const LeftOut& range : ranges) node.left_out += range.size;
+    FRIDAY_TRY_VOID(replace_trace(recording, rehearsal, id));
+    node.after = stored_bytes(recording, id);
+    report.nodes.push_back(node);
+  }
+  return report;
+}
+
+}  // namespace friday

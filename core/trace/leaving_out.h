@@ -1,0 +1,23 @@
+// Writes the compressed form of a trace without payload that a replay of the senders makes again (regenerable.h).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/trace/packed.h"
+#include "core/trace/reader.h"
+#include "core/trace/regenerable.h"
+
+namespace friday {
+
+// Of what is regenerable, what is worth leaving out. These bytes are kept: the first kKeptOfStream of each direction of
+// a connection, which tell connections apart, the first kKeptOfMessage of each receive, which people want to read, and
+// runs shorter than kLeastRun, for which it would not pay. The ranges rise, and their hashes are not set.
+inline constexpr uint64_t kKeptOfStream = 4096, kKeptOfMessage = 32, kLeastRun = 64;
+std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable);
+
+// Writes the whole trace to `file`, which must not exist, without the payload in `ranges`. The trace must be complete.
+Result<void> write_without(const TraceReader& trace, std::span<const LeftOut> ranges, const Beneath& file);
+
+}  // namespace friday

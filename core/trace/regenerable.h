@@ -1,0 +1,38 @@
+// Which received bytes of a recording need not be stored, since a replay of their senders has them again: at the entry
+// of the call that sent them, in the sender's memory. The recorded messages (Edge) say which bytes of which call they
+// are.
+//
+// Bytes count as regenerable only if the hash that their sender recorded proves that they are the same, so only where
+// all bytes of a send were received by recorded nodes. Not regenerable are bytes that never were in a recorded
+// program's memory (sendfile), out-of-band and peeked bytes, and what a node sends to itself.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/trace/logical_time.h"
+#include "core/trace/recording.h"
+
+namespace friday {
+
+// Consecutive bytes of one receive that came from one send.
+struct Regenerable {
+  uint64_t offset, size;  // in the receiver's trace, in bytes
+  uint64_t event;         // at which the receiver gets them
+  uint64_t address;       // in its memory
+  uint64_t in_stream;     // how many bytes the channel had received before; 0 for datagrams
+  uint64_t in_message;    // how many bytes of the same receive lie before
+  bool stream;
+  NodeId sender;
+  uint64_t sender_event;    // at whose entry the sender has them in its memory
+  uint32_t sender_message;  // which message of the call (sendmmsg); 0 for other calls
+  uint64_t sender_from;     // bytes of that message before them
+};
+
+// Of each node of the order those that it received, by `offset`. Traces may leave out payload; then what is left out is
+// found again by position. Fails at damage.
+Result<std::map<NodeId, std::vector<Regenerable>>> find_regenerable(const Recording& recording, const Schedule& order);
+
+}  // namespace friday

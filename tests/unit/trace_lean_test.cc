@@ -1,0 +1,263 @@
+// Traces without payload that their senders have: what may be left out, what is read of the rest, and what comes back.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cstring>
+#include <deque>
+#include <random>
+
+#include "core/trace/leaving_out.h"
+#include "core/trace/logical_time.h"
+#include "core/trace/reader.h"
+#include "core/trace/regenerable.h"
+#include "core/trace/restored.h"
+#include "tests/unit/trace_support.h"
+
+namespace friday {
+namespace {
+
+using testing::Script;
+using testing::TemporaryRecording;
+
+constexpr uint64_t kStream = 1, kPackets = 2, kOutside = 3;
+
+// Node 0 sends a stream and datagrams to node 1, which receives the stream at other boundaries, and things from
+// outside.
+class Lean : public ::testing::Test {
+ protected:
+  Lean() {
+    const auto one = testing::inet("10.0.0.1", 1000), two = testing::inet("10.0.0.2", 2000);
+    const auto a = testing::inet("10.0.0.1", 1001), b = testing::inet("10.0.0.2", 2001);
+    Script sender(0, 0), receiver(1, 0);
+    sender.datagrams[kPackets] = receiver.datagrams[kPackets] = true;
+    sender.channel(kStream, format::kChannelStream, 3, one, two);
+    sender.channel(kPackets, format::kChannelDatagram, 4, a, b);
+    receiver.channel(kStream, format::kChannelStream, 3, two, one);
+    receiver.channel(kPackets, format::kChannelDatagram, 4, b, a);
+    receiver.channel(kOutside, format::kChannelStream, 5, two, testing::inet("10.0.0.9", 9));
+    std::string unread;
+    uint64_t now = 1000;
+    for (int n = 0; n < 300; n++, now += 1000) {
+      const std::string text = random_text(1 + random_() % 900);
+      if (n % 3 == 0) {
+        sent_[sender.send(now, kPackets, text, &b)] = text;
+        receiver.receive(now + 100, kPackets, text, &a);
+        continue;
+      }
+      sent_[sender.send(now, kStream, text)] = text;
+      unread += text;
+      if (n % 7 == 0) receiver.receive(now + 50, kOutside, random_text(200));
+      const size_t size = n == 299 ? unread.size() : random_() % (unread.size() + 1);
+      if (size == 0) continue;
+      receiver.receive(now + 100, kStream, unread.substr(0, size));
+      unread.erase(0, size);
+    }
+    sender.end();
+    receiver.end();
+    recording_.save(sender.writer);
+    recording_.save(receiver.writer);
+    original_ = bytes_of(NodeId{1});
+  }
+
+  std::string random_text(size_t size) {
+    std::string text(size, ' ');
+    for (char& letter : text) letter = static_cast<char>('a' + random_() % 26);
+    return text;
+  }
+  Recording opened() const {
+    auto recording = Recording::open(recording_.path());
+    EXPECT_TRUE(recording) << recording.error().message;
+    return *recording;
+  }
+  Schedule order() const {
+    auto order = Schedule::compute(opened());
+    EXPECT_TRUE(order) << order.error().message;
+    return *order;
+  }
+  std::vector<Regenerable> known() const {
+    auto all = find_regenerable(opened(), order());
+    EXPECT_TRUE(all) << all.error().message;
+    EXPECT_EQ(all->count(NodeId{0}), 0u);
+    return (*all)[NodeId{1}];
+  }
+  // The whole trace as readers see it, behind the header.
+  std::string bytes_of(NodeId node) const {
+    auto reader = TraceReader::open(opened(), node, TraceReader::Gaps::allow);
+    EXPECT_TRUE(reader) << reader.error().message;
+    std::string bytes;
+    RecordCursor cursor = reader->records();
+    while (cursor.next())
+      bytes.append(reinterpret_cast<const char*>(cursor.record().bytes().data()), cursor.record().bytes().size());
+    EXPECT_FALSE(cursor.error()) << cursor.error()->message;
+    return bytes;
+  }
+
+  Beneath trace() const { return {recording_.path(), "nodes/1/trace"}; }
+  // Node 1 without its payload: the ranges, with their hashes.
+  std::vector<LeftOut> leave_out() {
+    const auto ranges = choose_left_out(known());
+    {
+      auto reader = TraceReader::open(opened(), NodeId{1});
+      EXPECT_TRUE(reader);
+      auto written = write_without(*reader, ranges, packed(trace()));
+      EXPECT_TRUE(written) << written.error().message;
+    }
+    remove_beneath(trace());
+    auto reader = TraceReader::open(opened(), NodeId{1}, TraceReader::Gaps::allow);
+    EXPECT_TRUE(reader);
+    return {reader->left_out().begin(), reader->left_out().end()};
+  }
+  std::string original_at(const LeftOut& range) const {
+    return original_.substr(range.offset - format::kHeaderSize, range.size);
+  }
+  Result<void> restore(std::span<const LeftOut> ranges, const std::string& bytes) const {
+    UniqueFd file(memfd_create("payload", MFD_CLOEXEC));
+    EXPECT_EQ(::pwrite(file.get(), bytes.data(), bytes.size(), 100), static_cast<ssize_t>(bytes.size()));
+    return write_restored(restored_payload(trace(), NodeId{1}), ranges, file.get(), 100);
+  }
+
+  TemporaryRecording recording_;
+  std::mt19937_64 random_{11};
+  std::map<uint64_t, std::string> sent_;  // by event of node 0
+  std::string original_;
+};
+
+TEST_F(Lean, WhatIsRegenerableIsWhatWasSent) {
+  uint64_t all = 0;
+  for (const Regenerable& bytes : known()) {
+    ASSERT_EQ(bytes.sender, NodeId{0});
+    ASSERT_TRUE(sent_.contains(bytes.sender_event));
+    EXPECT_EQ(sent_[bytes.sender_event].substr(bytes.sender_from, bytes.size),
+              original_.substr(bytes.offset - format::kHeaderSize, bytes.size));
+    EXPECT_EQ(bytes.address, 0x1000 + bytes.in_message);
+    all += bytes.size;
+  }
+  uint64_t wanted = 0;
+  for (const auto& [event, text] : sent_) wanted += text.size();
+  EXPECT_EQ(all, wanted);
+}
+
+TEST_F(Lean, AllThatIsWorthItIsLeftOut) {
+  uint64_t kept = 0;
+  std::map<uint64_t, uint64_t> left_out;  // by event of the receive
+  const auto ranges = choose_left_out(known());
+  for (const Regenerable& bytes : known()) {
+    uint64_t gone = 0;
+    for (const LeftOut& range : ranges) {
+      const uint64_t from = std::max(range.offset, bytes.offset);
+      const uint64_t to = std::min(range.end(), bytes.offset + bytes.size);
+      if (from < to) gone += to - from;
+      if (from < to && bytes.stream) {
+        EXPECT_GE(bytes.in_stream + (from - bytes.offset), kKeptOfStream);
+      }
+      if (from < to) {
+        EXPECT_GE(bytes.in_message + (from - bytes.offset), kKeptOfMessage);
+      }
+    }
+    kept += bytes.size - gone;
+    left_out[bytes.event] += gone;
+  }
+  EXPECT_LE(kept, kKeptOfStream + left_out.size() * (kKeptOfMessage + kLeastRun));
+  for (const LeftOut& range : ranges) EXPECT_GE(range.size, kLeastRun);
+}
+
+TEST_F(Lean, ReadersSeeWhatIsMissing) {
+  const auto messages = order().edges().size();
+  const auto ranges = leave_out();
+  ASSERT_GT(ranges.size(), 100u);
+  const Recording recording = opened();
+  EXPECT_FALSE(recording.find(NodeId{1})->is_complete());
+  auto refused = TraceReader::open(recording, NodeId{1});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("friday restore"), std::string::npos) << refused.error().message;
+  std::string zeros = original_;
+  for (const LeftOut& range : ranges) memset(zeros.data() + range.offset - format::kHeaderSize, 0, range.size);
+  EXPECT_EQ(bytes_of(NodeId{1}), zeros);
+  EXPECT_EQ(order().edges().size(), messages);
+  const auto again = find_regenerable(recording, order());
+  ASSERT_TRUE(again);
+  uint64_t found = 0, wanted = 0;
+  for (const Regenerable& bytes : again->at(NodeId{1})) found += bytes.size;
+  for (const auto& [event, text] : sent_) wanted += text.size();
+  EXPECT_EQ(found, wanted);
+}
+
+TEST_F(Lean, WhatWasRestoredReadsAsBefore) {
+  const auto ranges = leave_out();
+  std::string payload;
+  for (const LeftOut& range : ranges) payload += original_at(range);
+  std::string wrong = payload;
+  wrong[wrong.size() / 2] ^= 1;
+  auto refused = restore(ranges, wrong);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("are not those that were received"), std::string::npos);
+  EXPECT_FALSE(opened().find(NodeId{1})->is_complete());
+  ASSERT_TRUE(restore(ranges, payload));
+  EXPECT_TRUE(opened().find(NodeId{1})->is_complete());
+  auto reader = TraceReader::open(opened(), NodeId{1});
+  ASSERT_TRUE(reader) << reader.error().message;
+  EXPECT_TRUE(reader->check());
+  EXPECT_EQ(bytes_of(NodeId{1}), original_);
+}
+
+TEST_F(Lean, ADamagedRestoredFileIsNoticed) {
+  const auto ranges = leave_out();
+  std::string payload;
+  for (const LeftOut& range : ranges) payload += original_at(range);
+  ASSERT_TRUE(restore(ranges, payload));
+  const std::string path = restored_payload(trace(), NodeId{1}).path();
+  auto file = open_file(path, O_RDWR);
+  const char other = static_cast<char>(payload[50] ^ 4);
+  ASSERT_EQ(::pwrite(file->get(), &other, 1, 24 + 50), 1);
+  auto reader = TraceReader::open(opened(), NodeId{1});
+  ASSERT_TRUE(reader);
+  auto checked = reader->check();
+  ASSERT_FALSE(checked);
+  EXPECT_NE(checked.error().message.find("Remove it, and it is made again"), std::string::npos)
+      << checked.error().message;
+  // A file that belongs to other ranges counts as absent.
+  const uint64_t other_fingerprint = 77;
+  ASSERT_EQ(::pwrite(file->get(), &other_fingerprint, 8, 8), 8);
+  EXPECT_FALSE(RestoredPayload::open(restored_payload(trace(), NodeId{1}), ranges));
+}
+
+// Lists that no recorder writes: the file counts as cut off there.
+TEST_F(Lean, HostileListsAreRefused) {
+  const std::vector<std::byte> block(1000);
+  const auto list_of = [&](std::vector<LeftOut> ranges) {
+    const std::string path = recording_.path() + "/hostile.zst";
+    ::unlink(path.c_str());
+    auto writer = PackedWriter::create(path);
+    EXPECT_TRUE(writer);
+    EXPECT_TRUE(writer->append(block, ranges));
+    EXPECT_TRUE(writer->finish(std::vector<std::byte>(format::kHeaderSize)));
+    auto fd = open_file(path, O_RDONLY);
+    auto list = list_packed(fd->get(), path);
+    EXPECT_TRUE(list);
+    return *list;
+  };
+  EXPECT_TRUE(list_of({{4096, 1000, 0}}).header);
+  EXPECT_EQ(list_of({{4100, 8, 1}, {4200, 8, 2}}).left_out.size(), 2u);
+  const std::vector<std::vector<LeftOut>> hostile = {
+      {{4095, 10, 0}},
+      {{4096, 1001, 0}},
+      {{4096, 0, 0}},
+      {{5096, 1, 0}},
+      {{0, ~0ull, 0}},
+      {{~0ull, 1, 0}},
+      {{4100, ~0ull - 4, 0}},
+      {{4200, 8, 0}, {4100, 8, 0}},
+      {{4100, 8, 0}, {4107, 8, 0}},
+  };
+  for (const auto& ranges : hostile) {
+    const PackedList list = list_of(ranges);
+    EXPECT_TRUE(list.torn) << ranges[0].offset << " " << ranges[0].size;
+    EXPECT_TRUE(list.blocks.empty() && list.left_out.empty() && !list.header);
+  }
+}
+
+}  // namespace
+}  // namespace friday
