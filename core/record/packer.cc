@@ -122,8 +122,10 @@ bool Packer::move_block(Trace& trace) {
   if (!trace.writer->append(std::span(buffer_).first(size))) return false;
   trace.stored = trace.writer->stored();
   // On a file system without holes the plain file keeps its size until the end.
-  if (fallocate(trace.plain.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(end),
-                static_cast<off_t>(size)) == 0)
+  // Whole pages; of the first one, what lies before the block has moved already.
+  const uint64_t first = std::max<uint64_t>(end & ~(kPageBytes - 1), format::kHeaderSize);
+  if (fallocate(trace.plain.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
+                static_cast<off_t>(end + size - first)) == 0)
     trace.removed += size;
   else if (notices_.empty()) notices_.push_back(describe_refusal(Refusal::punch_hole, strerror(errno)));
   trace.given_up = false;

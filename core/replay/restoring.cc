@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 // What is to be made again, and where it lies among the shared bytes.
 struct RestoringPlan {
   struct Node {
-    std::vector<LeftOut> ranges;
-    uint64_t at;  // of the first range among the shared bytes; the others follow it
+    TraceReader trace;
+    uint64_t at;  // of the first range that it leaves out among the shared bytes; the others follow it
   };
   std::map<NodeId, Node> nodes;
   std::shared_ptr<RestoringTables> tables = std::make_shared<RestoringTables>();
@@ -36,10 +36,10 @@ struct RestoringPlan {
 
 // Plans the ranges of one node: each is covered by what was received from other nodes, piece by piece.
 void plan_node(RestoringPlan& plan, NodeId id, std::span<const Regenerable> known) {
-  RestoringPlan::Node& node = plan.nodes[id];
+  const RestoringPlan::Node& node = plan.nodes.at(id);
   uint64_t place = node.at;
   auto next = known.begin();
-  for (const LeftOut& range : node.ranges) {
+  for (const LeftOut& range : node.trace.left_out()) {
     uint64_t covered = 0;
     while (next != known.end() && next->offset + next->size <= range.offset) ++next;
     for (auto piece = next; piece != known.end() && piece->offset < range.end(); ++piece) {
@@ -66,9 +66,9 @@ Result<RestoringPlan> make_plan(const Recording& recording) {
   for (const NodeInfo& node : recording.nodes()) {
     if (node.problem || node.is_complete()) continue;
     FRIDAY_TRY(reader, TraceReader::open(recording, node.id, TraceReader::Gaps::allow));
-    const auto ranges = reader.left_out();
-    plan.nodes[node.id] = {{ranges.begin(), ranges.end()}, plan.tables->bytes};
-    for (const LeftOut& range : ranges) plan.tables->bytes += range.size;
+    const uint64_t at = plan.tables->bytes;
+    for (const LeftOut& range : reader.left_out()) plan.tables->bytes += range.size;
+    plan.nodes.emplace(node.id, RestoringPlan::Node{std::move(reader), at});
   }
   if (plan.nodes.empty()) return plan;
   FRIDAY_TRY(order, Schedule::load_or_compute(recording));
@@ -136,18 +136,20 @@ Result<Restored> restore_payload(const Recording& asked, const RestoringOptions&
   FRIDAY_TRY_VOID(replay_to_end(*session));
   const ReplayVerdict verdict = judge_replay(*session, false);
   if (!verdict.failure.empty()) return fail(ErrorCode::component_died, "{}", verdict.failure);
-  if (!verdict.held())
-    return fail(ErrorCode::diverged,
-                "payload that the recording leaves out cannot be made again, since the replay differs from the "
-                "recording: {}",
-                verdict.problems);
   const auto [file, at] = session->exchanged();
+  std::optional<Error> first;
   for (const auto& [id, node] : plan.nodes) {
-    auto written = write_restored(restored_payload(recording.trace(id), id), node.ranges, file, at + node.at);
-    if (!written)
-      return fail(written.error().code, "node {} ({}): payload that the recording leaves out was not made again: {}",
-                  id, printable(recording.find(id)->name), written.error().message);
+    auto written =
+        write_restored(restored_payload(recording.trace(id), id), node.trace.packed_list(), file, at + node.at);
+    if (!written && !first)
+      first = Error{written.error().code,
+                    fmt::format("node {} ({}): payload that the recording leaves out was not made again: {}{}{}", id,
+                                printable(recording.find(id)->name), written.error().message,
+                                verdict.held() ? "" : "; the replay differs from the recording: ", verdict.problems),
+                    id.value,
+                    {}};
   }
+  if (first) return std::unexpected(*std::move(first));
   return restored;
 }
 
@@ -160,23 +162,34 @@ Result<Recording> open_complete(const std::string& path, const RestoringOptions&
 
 namespace {
 
+uint64_t stored_bytes(const Beneath& trace) {
+  std::error_code none;
+  uint64_t bytes = 0;
+  for (const std::string& form : {trace.path(), packed(trace).path()})
+    if (const auto size = fs::file_size(form, none); !none) bytes += size;
+  return bytes;
+}
+
 // A copy of a recording in its cache directory, with links instead of copies where possible, in which traces are
 // replaced. Removed with the object.
 class Rehearsal {
  public:
-  explicit Rehearsal(const Recording& recording)
-      : recording_(recording), name_(fmt::format("cache/rehearsal-{}", getpid())) {}
+  explicit Rehearsal(const Recording& recording) : recording_(recording), name_("cache/rehearsal") {}
   ~Rehearsal() {
-    std::error_code ignored;
-    fs::remove_all(path(), ignored);
+    if (lock_) remove_tree(inside_root());
   }
   Rehearsal(const Rehearsal&) = delete;
 
   std::string path() const { return recording_.inside(name_).path(); }
   Beneath trace(NodeId id) const { return inside(packed_path(fmt::format("nodes/{}/trace", id.value))); }
 
-  // All but the traces of `without`.
-  Result<void> make(const std::vector<NodeId>& without) {
+  // As the recording is.
+  Result<void> make() {
+    if (!lock_) {
+      FRIDAY_TRY(lock, lock_restoring(recording_));
+      lock_ = std::move(lock);
+    }
+    remove_tree(inside_root());  // what is left of one that was killed
     FRIDAY_TRY_VOID(make_directory_beneath(inside("files")));
     FRIDAY_TRY_VOID(link("recording.json"));
     FRIDAY_TRY(copies, names_beneath(recording_.inside("files")));
@@ -185,11 +198,28 @@ class Rehearsal {
       const std::string directory = fmt::format("nodes/{}", node.id.value);
       FRIDAY_TRY_VOID(make_directory_beneath(inside(directory)));
       FRIDAY_TRY(names, names_beneath(recording_.inside(directory)));
-      const bool own = std::ranges::find(without, node.id) != without.end();
       for (const std::string& name : names)
-        if (name == "node.json" || (!own && name.starts_with("trace"))) FRIDAY_TRY_VOID(link(directory + "/" + name));
+        if (name == "node.json" || name == "trace" || name == "trace.zst")
+          FRIDAY_TRY_VOID(link(directory + "/" + name));
     }
     return {};
+  }
+
+  // Leaves the ranges out of a trace. Returns false, and changes nothing, if that would not make it smaller.
+  Result<bool> replace(NodeId id, const TraceReader& trace, std::span<const LeftOut> ranges) {
+    const Beneath lean = inside(fmt::format("nodes/{}/lean", id.value));
+    FRIDAY_TRY_VOID(write_without(trace, ranges, lean));
+    std::error_code unknown;
+    const uint64_t size = fs::file_size(lean.path(), unknown);
+    if (unknown || size >= stored_bytes(recording_.trace(id))) {
+      remove_beneath(lean);
+      return false;
+    }
+    FRIDAY_TRY(directory, open_directory_beneath(lean.directory()));
+    if (::renameat(directory.get(), "lean", directory.get(), "trace.zst") != 0)
+      return fail_errno(errno, fmt::format("cannot rename {}", lean.path()));
+    remove_beneath(inside(fmt::format("nodes/{}/trace", id.value)));
+    return true;
   }
 
  private:
@@ -206,19 +236,18 @@ class Rehearsal {
   }
 
   Beneath inside(const std::string& file) const { return recording_.inside(name_ + "/" + file); }
+  Beneath inside_root() const { return recording_.inside(name_); }
+  // Follows no links.
+  static void remove_tree(const Beneath& directory) {
+    if (const auto names = names_beneath(directory); names)
+      for (const std::string& name : *names) remove_tree(directory.below(name));
+    remove_beneath(directory);
+  }
 
+  UniqueFd lock_;  // one at a time
   const Recording& recording_;
   std::string name_;
 };
-
-uint64_t stored_bytes(const Recording& recording, NodeId id) {
-  std::error_code none;
-  const std::string path = recording.trace(id).path();
-  uint64_t bytes = 0;
-  for (const std::string& form : {path, packed_path(path)})
-    if (const auto size = fs::file_size(form, none); !none) bytes += size;
-  return bytes;
-}
 
 // Puts the rehearsed trace in the place of the recording's own.
 Result<void> replace_trace(const Recording& recording, const Rehearsal& rehearsal, NodeId id) {
@@ -233,10 +262,37 @@ Result<void> replace_trace(const Recording& recording, const Rehearsal& rehearsa
 
 }  // namespace
 
+namespace {
+
+bool same_place(const Regenerable& a, const Regenerable& b) {
+  return a.offset == b.offset && a.size == b.size && a.sender == b.sender && a.sender_event == b.sender_event &&
+         a.sender_message == b.sender_message && a.sender_from == b.sender_from;
+}
+
+// Of what would be left out, keeps what is found to come from elsewhere once it is not there: where several wrote to
+// one stream at once, or where contents alone told which ends belong together. Returns how much that was.
+Result<size_t> keep_ambiguous(const Rehearsal& rehearsal, std::map<NodeId, std::vector<Regenerable>>& known,
+                              const std::map<NodeId, std::vector<LeftOut>>& chosen) {
+  FRIDAY_TRY(rehearsed, Recording::open(rehearsal.path()));
+  FRIDAY_TRY(order, Schedule::compute(rehearsed));
+  FRIDAY_TRY(found, find_regenerable(rehearsed, order));
+  size_t kept = 0;
+  for (const auto& [id, ranges] : chosen) {
+    const std::vector<Regenerable>& now = found[id];
+    kept += std::erase_if(known[id], [&](const Regenerable& bytes) {
+      const auto at = std::ranges::lower_bound(now, bytes.offset, {}, &Regenerable::offset);
+      return at == now.end() || !same_place(*at, bytes);
+    });
+  }
+  return kept;
+}
+
+}  // namespace
+
 Result<LeftOutReport> leave_out_payload(const Recording& recording, const RestoringOptions& options) {
   for (const NodeInfo& node : recording.nodes()) {
     if (node.problem) return std::unexpected(*node.problem);
-    if (node.end.how == NodeEnd::How::running)
+    if (node.end.how == NodeEnd::How::running && (program_lives(node) || recorder_lives(node)))
       return fail(ErrorCode::unsupported, "node {} ({}) is still being recorded; wait for its end", node.id,
                   printable(node.name));
     if (!node.is_complete())
@@ -247,29 +303,30 @@ Result<LeftOutReport> leave_out_payload(const Recording& recording, const Restor
   }
   FRIDAY_TRY(order, Schedule::load_or_compute(recording));
   FRIDAY_TRY(known, find_regenerable(recording, order));
-  std::map<NodeId, std::vector<LeftOut>> chosen;
-  std::vector<NodeId> changed;
-  for (const auto& [id, regenerable] : known) {
-    auto ranges = choose_left_out(regenerable);
-    if (ranges.empty()) continue;
-    changed.push_back(id);
-    chosen[id] = std::move(ranges);
-  }
   LeftOutReport report;
-  if (changed.empty()) return report;
   Rehearsal rehearsal(recording);
-  FRIDAY_TRY_VOID(rehearsal.make(changed));
-  for (const auto& [id, ranges] : chosen) {
-    FRIDAY_TRY(reader, TraceReader::open(recording, id));
-    FRIDAY_TRY_VOID(write_without(reader, ranges, rehearsal.trace(id)));
+  std::map<NodeId, std::vector<LeftOut>> chosen;
+  for (bool settled = false; !settled;) {
+    chosen.clear();
+    for (const auto& [id, regenerable] : known)
+      if (auto ranges = choose_left_out(regenerable); !ranges.empty()) chosen[id] = std::move(ranges);
+    FRIDAY_TRY_VOID(rehearsal.make());
+    for (auto each = chosen.begin(); each != chosen.end();) {
+      FRIDAY_TRY(reader, TraceReader::open(recording, each->first));
+      FRIDAY_TRY(pays, rehearsal.replace(each->first, reader, each->second));
+      each = pays ? std::next(each) : chosen.erase(each);
+    }
+    FRIDAY_TRY(kept, keep_ambiguous(rehearsal, known, chosen));
+    settled = kept == 0;
   }
+  if (chosen.empty()) return report;
   FRIDAY_TRY(rehearsed, Recording::open(rehearsal.path()));
   FRIDAY_TRY_VOID(restore_payload(rehearsed, options));
   for (const auto& [id, ranges] : chosen) {
-    LeftOutReport::Node node{id, stored_bytes(recording, id), 0, 0};
-    for (const LeftOut& range : ranges) node.left_out += range.size;
+    const Beneath trace = recording.trace(id);
+    LeftOutReport::Node node{id, stored_bytes(trace), 0, rehearsed.find(id)->left_out};
     FRIDAY_TRY_VOID(replace_trace(recording, rehearsal, id));
-    node.after = stored_bytes(recording, id);
+    node.after = stored_bytes(trace);
     report.nodes.push_back(node);
   }
   return report;

@@ -52,16 +52,17 @@ void add_pieces(Arrays& arrays, const RestoringTables* restoring, NodeId id) {
 
 }  // namespace
 
-// What nodes exchange may be more than fits into memory, so its file has a disk behind it where that is possible.
+// What nodes exchange may be more than fits into memory; then its file has a disk behind it where that is possible.
 Result<void> ScheduleMemory::make_file(const Beneath& directory) {
-  if (exchanged_at_ < size_) {
+  const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (size_ > memory / 4) {
     auto cache = make_directory_beneath(directory);
     if (cache) fd_.reset(::openat(cache->get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   }
   if (!fd_) fd_.reset(memfd_create("friday-schedule", MFD_CLOEXEC));
   if (!fd_) return refused(errno == EMFILE ? Refusal::descriptors : Refusal::memfd, strerror(errno));
-  if (ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0)
-    return fail_errno(errno, "cannot allocate the shared memory of the schedule");
+  if (const int error = posix_fallocate(fd_.get(), 0, static_cast<off_t>(size_)))
+    return fail_errno(error, fmt::format("cannot allocate {} MiB for the schedule of the replay", size_ >> 20));
   return {};
 }
 
@@ -84,6 +85,9 @@ Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector
   }
   memory->exchanged_at_ = (size + 4095) & ~4095ull;
   memory->size_ = memory->exchanged_at_ + (restoring ? (restoring->bytes + 4095) & ~4095ull : 0);
+  if (memory->size_ > shim::kVdsoAddress - shim::kScheduleAddress)
+    return fail(ErrorCode::unsupported, "the schedule of this replay takes {} MiB, more than a process has room for",
+                memory->size_ >> 20);
   FRIDAY_TRY_VOID(memory->make_file(directory));
   void* mapped = mmap(nullptr, memory->size_, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd_.get(), 0);
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map the shared memory of the schedule");

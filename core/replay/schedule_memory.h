@@ -16,7 +16,7 @@ namespace friday {
 class ScheduleMemory {
  public:
   // `ids`: the nodes by slot. `restoring`: what the nodes exchange while payload is made again, or null. `directory`:
-  // where to keep those bytes; they need not fit into memory.
+  // where to keep those bytes if they are too many for the memory.
   static Result<std::unique_ptr<ScheduleMemory>> create(const std::vector<NodeGates>& nodes,
                                                         const std::vector<NodeId>& ids,
                                                         const RestoringTables* restoring, const Beneath& directory);

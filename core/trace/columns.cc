@@ -136,7 +136,6 @@ class Encoder {
   bool more() const { return at_ < records_.size(); }
   size_t at() const { return at_; }
   const std::byte* record(size_t from) const { return records_.data() + from; }
-  uint32_t record_size() const { return load<uint32_t>(0); }
 
   template <typename T>
   T field(Column column, T predicted) {
@@ -308,9 +307,10 @@ class Transcoder {
   void part(PartBefore& last, std::span<const uint64_t> arguments, uint64_t result);
   void transfer(PartBefore& last, uint32_t size, uint64_t result);
   void peer();
-  // Whether the hash of a transfer could be that of bytes that the event has stored.
+  // Whether the hash of a transfer could be that of the first bytes that the event has stored. Only of the first one of
+  // an event: others do not begin there, and a hostile block could have all bytes hashed by each of many.
   bool is_hashed(const TransferPart& part) const {
-    return part.representation == kInline && part.direction == kIn && !memory_.empty();
+    return part.representation == kInline && part.direction == kIn && !memory_.empty() && transfers_ == 0;
   }
   uint64_t hash_of_payload(uint64_t length) const;
   uint32_t checksum(size_t from, uint32_t size) const {
@@ -331,8 +331,11 @@ class Transcoder {
   std::unordered_map<uint64_t, EventBefore> before_;  // by shape and first argument
   std::unordered_map<uint64_t, Flow> flows_;          // by channel and direction
   std::map<uint64_t, ClockBefore> clocks_;            // by call and first argument
-  std::vector<std::array<std::byte, sizeof(SocketAddress)>> peers_;
+  using Peer = std::array<std::byte, sizeof(SocketAddress)>;
+  std::vector<Peer> peers_;
+  std::map<Peer, uint64_t> peer_numbers_;
   std::map<uint16_t, std::vector<std::byte>> others_;  // by type: the last record
+  size_t transfers_ = 0;                               // of the event under way, before this one
   // Memory parts of the event under way: where they begin, and their sizes.
   std::vector<std::pair<size_t, uint32_t>> memory_;
 };
@@ -458,6 +461,7 @@ void Transcoder<Coder>::event(bool new_thread) {
   }
   before.parts.resize(part_count);
   memory_.clear();
+  transfers_ = 0;
   for (PartBefore& last : before.parts) part(last, std::span(before.arguments).first(argument_count), result);
 }
 
@@ -635,7 +639,9 @@ void Transcoder<Coder>::transfer(PartBefore& last, uint32_t size, uint64_t resul
   const uint64_t offset = expected_or(form & kNewOffset, kOffsets, flow.next);
   now.length = form & kNewLength ? result + unzigzag(io_.number(kLengths, zigzag(now.length - result))) : result;
   const uint8_t hashed = form >> kTransferHashShift;
+  if (hashed == kOfPayload && !is_hashed(now)) throw Damaged("a hash is that of no bytes");
   flow.hash = hash_of(hashed, flow.hash, hashed == kOfPayload ? hash_of_payload(now.length) : 0);
+  transfers_++;
   io_.known(now.length);
   expected_or(form & kNewLength, kLengths, now.length);
   io_.known(last.about);
@@ -649,10 +655,10 @@ void Transcoder<Coder>::transfer(PartBefore& last, uint32_t size, uint64_t resul
 template <typename Coder>
 void Transcoder<Coder>::peer() {
   uint64_t number = peers_.size();
-  std::array<std::byte, sizeof(SocketAddress)> address{};
+  Peer address{};
   if constexpr (Coder::kEncodes) {
     memcpy(address.data(), io_.record(io_.at()), address.size());
-    number = static_cast<uint64_t>(std::ranges::find(peers_, address) - peers_.begin());
+    if (const auto known = peer_numbers_.find(address); known != peer_numbers_.end()) number = known->second;
   }
   constexpr size_t kMostPeers = 1000;
   number = io_.number(kPeers, number);
@@ -665,9 +671,10 @@ void Transcoder<Coder>::peer() {
     }
     return;
   }
-  const auto taken = io_.bytes(kPeerTable, address.size());
-  if (peers_.size() == kMostPeers) peers_.clear();
-  std::ranges::copy(taken, peers_.emplace_back().begin());
+  std::ranges::copy(io_.bytes(kPeerTable, address.size()), address.begin());
+  if (peers_.size() == kMostPeers) peers_.clear(), peer_numbers_.clear();
+  peer_numbers_[address] = peers_.size();
+  peers_.push_back(address);
 }
 
 bool is_plain(std::span<const std::byte> records) {

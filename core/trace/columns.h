@@ -23,8 +23,7 @@ namespace friday {
 // nothing: a record that cannot be one (of an impossible size) counts as not whole.
 size_t whole_records(std::span<const std::byte> bytes);
 
-// Encodes whole records, which begin at `offset` in their trace. None if they are no records, or if the compact form
-// would not be the smaller one.
+// Encodes whole records, which begin at `offset` in their trace. None if they are no records.
 std::optional<std::vector<std::byte>> to_columns(std::span<const std::byte> records, uint64_t offset,
                                                  ZSTD_CCtx_s* context);
 

@@ -1,34 +1,25 @@
 #include "core/trace/leaving_out.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
-#include <utility>
+
+#include "core/trace/columns.h"
 
 namespace friday {
 
 namespace {
 
 void add_run(std::vector<LeftOut>& list, uint64_t from, uint64_t to) {
-  if (to - from >= kLeastRun) list.push_back({from, to - from, 0});
+  if (to - from >= kLeastRun) list.push_back({from, to - from});
 }
 
-// Takes what lies in the block of these bytes, which begins at `at`, from the first of `ranges` on: puts zeros there.
-std::vector<LeftOut> take_out(std::span<std::byte> block, uint64_t at, std::span<const LeftOut>& ranges) {
-  std::vector<LeftOut> taken;
-  const uint64_t end = at + block.size();
-  for (; !ranges.empty() && ranges.front().offset < end; ranges = ranges.subspan(1)) {
-    LeftOut range = ranges.front();
-    if (range.offset < at) range.size -= std::exchange(range.offset, at) - ranges.front().offset;
-    const bool crosses = range.end() > end;
-    if (crosses) range.size = end - range.offset;
-    const auto bytes = block.subspan(range.offset - at, range.size);
-    range.hash = XXH3_64bits_withSeed(bytes.data(), bytes.size(), range.offset);
-    std::ranges::fill(bytes, std::byte{});
-    taken.push_back(range);
-    if (crosses) break;
-  }
-  return taken;
+// Those of `ranges`, from the first one on, that lie in the block of these bytes, which begins at `at`. None of them
+// are in a block that is a part of a record.
+std::span<const LeftOut> take(std::span<const std::byte> block, uint64_t at, std::span<const LeftOut>& ranges) {
+  size_t count = 0;
+  while (count < ranges.size() && ranges[count].offset < at + block.size()) count++;
+  const auto taken = ranges.first(count);
+  ranges = ranges.subspan(count);
+  return whole_records(block) == block.size() ? taken : taken.first(0);
 }
 
 }  // namespace
@@ -59,8 +50,11 @@ Result<void> write_without(const TraceReader& trace, std::span<const LeftOut> ra
     bytes.resize(std::min(kPackBlock, trace.end_offset() - at));
     FRIDAY_TRY_VOID(read_exactly(fd.get(), bytes, at));
     const auto block = std::span(bytes).first(cutter.cut(bytes));
-    const auto left_out = take_out(block, at, ranges);
-    FRIDAY_TRY_VOID(writer.append(block, left_out));
+    const auto left_out = take(block, at, ranges);
+    const uint64_t payload = left_out_hash(block, at, left_out);
+    for (const LeftOut& range : left_out) std::ranges::fill(block.subspan(range.offset - at, range.size), std::byte{});
+    seal_records(block, at, left_out);
+    FRIDAY_TRY_VOID(writer.append(block, left_out, payload));
   }
   std::vector<std::byte> page(format::kHeaderSize);
   FRIDAY_TRY_VOID(read_exactly(fd.get(), page, 0));

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "core/trace/columns.h"
+#include "core/trace/record.h"
 
 namespace friday {
 
@@ -38,36 +39,88 @@ struct EndHead {
   uint64_t hash;  // XXH3-64 of the header page that follows
 };
 
-// Precedes its block, as an array of LeftOut follows.
+// Precedes its block. A zstd frame follows, of two numbers for each range: the distance from the range before, or from
+// the beginning of the block, and the size.
 struct LeftOutHead {
   uint32_t magic, length;
   char tag[8];
-  uint64_t hash;  // XXH3-64 of the array
+  uint64_t payload;     // left_out_hash() of what was there
+  uint64_t hash;        // XXH3-64 of the numbers
+  uint32_t count, raw;  // ranges, and bytes of the numbers
+};
+struct LeftOutList {
+  std::vector<LeftOut> ranges;  // offsets from the beginning of the block
+  uint64_t payload = 0;
 };
 
-// Reads the frame at `at`, which begins with `begin`. None if it is not complete.
-std::optional<std::vector<LeftOut>> read_left_out(int fd, const BlockHead& begin, uint64_t at, uint64_t left) {
+constexpr uint32_t kMostLeftOut = kPackBlock / sizeof(format::PartHeader), kMostOfRange = 10;
+
+// Reads the frame at `at`, which begins with `begin`. None if it is not complete, or damaged.
+std::optional<LeftOutList> read_left_out(int fd, const BlockHead& begin, uint64_t at, uint64_t left) {
   LeftOutHead head;
   memcpy(&head, &begin, sizeof head);
-  const uint64_t bytes = head.length + 8ull - sizeof head;
-  if (head.length + 8ull < sizeof head || head.length + 8ull > left || bytes == 0 || bytes % sizeof(LeftOut) ||
-      bytes / sizeof(LeftOut) > kPackBlock || memcmp(head.tag, kLeftOutTag, sizeof head.tag) != 0)
+  const uint64_t frame = head.length + 8ull - sizeof head;
+  if (head.length + 8ull < sizeof head || head.length + 8ull > left || head.count == 0 || head.count > kMostLeftOut ||
+      head.raw > head.count * kMostOfRange || frame > ZSTD_compressBound(head.raw) ||
+      memcmp(head.tag, kLeftOutTag, sizeof head.tag) != 0)
     return std::nullopt;
-  std::vector<LeftOut> list(bytes / sizeof(LeftOut));
-  const auto raw = std::as_writable_bytes(std::span(list));
-  if (!read_exactly(fd, raw, at + sizeof head) || head.hash != XXH3_64bits(raw.data(), raw.size())) return std::nullopt;
-  return list;
+  std::vector<std::byte> stored(frame), numbers(head.raw);
+  if (!read_exactly(fd, stored, at + sizeof head) ||
+      ZSTD_decompress(numbers.data(), numbers.size(), stored.data(), stored.size()) != numbers.size() ||
+      XXH3_64bits(numbers.data(), numbers.size()) != head.hash)
+    return std::nullopt;
+  LeftOutList list{{}, head.payload};
+  size_t next = 0;
+  const auto number = [&] {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 35 && next < numbers.size(); shift += 7) {
+      const auto byte = std::to_integer<uint64_t>(numbers[next++]);
+      value |= (byte & 0x7f) << shift;
+      if (byte < 0x80) return value;
+    }
+    return ~uint64_t{0};
+  };
+  uint64_t end = 0;
+  for (uint32_t n = 0; n < head.count; n++) {
+    const uint64_t distance = number(), size = number();
+    if (distance > kPackBlock || size == 0 || size > kPackBlock) return std::nullopt;
+    list.ranges.push_back({end + distance, size});
+    end += distance + size;
+  }
+  return next == numbers.size() ? std::optional(std::move(list)) : std::nullopt;
 }
 
-// Whether the ranges rise, do not overlap, and lie in the block.
-bool lie_in(std::span<const LeftOut> ranges, const BlockHead& block) {
-  uint64_t from = block.offset;
+void put_number(std::vector<std::byte>& to, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) to.push_back(static_cast<std::byte>(value | 0x80));
+  to.push_back(static_cast<std::byte>(value));
+}
+
+// The frame of a block's list.
+Result<std::vector<std::byte>> left_out_frame(std::span<const LeftOut> ranges, uint64_t offset, uint64_t payload,
+                                              ZSTD_CCtx* context) {
+  std::vector<std::byte> numbers;
+  uint64_t end = offset;
   for (const LeftOut& range : ranges) {
-    const uint64_t end = block.offset + block.size;
-    if (range.offset < from || range.size == 0 || range.offset > end || range.size > end - range.offset) return false;
-    from = range.end();
+    put_number(numbers, range.offset - end);
+    put_number(numbers, range.size);
+    end = range.end();
   }
-  return true;
+  LeftOutHead head{kLeftOutMagic,
+                   0,
+                   {},
+                   payload,
+                   XXH3_64bits(numbers.data(), numbers.size()),
+                   static_cast<uint32_t>(ranges.size()),
+                   static_cast<uint32_t>(numbers.size())};
+  memcpy(head.tag, kLeftOutTag, sizeof head.tag);
+  std::vector<std::byte> frame(sizeof head + ZSTD_compressBound(numbers.size()));
+  const size_t size = ZSTD_compressCCtx(context, frame.data() + sizeof head, frame.size() - sizeof head, numbers.data(),
+                                        numbers.size(), kLevel);
+  if (ZSTD_isError(size)) return fail(ErrorCode::io, "zstd says \"{}\"", ZSTD_getErrorName(size));
+  frame.resize(sizeof head + size);
+  head.length = static_cast<uint32_t>(frame.size() - 8);
+  memcpy(frame.data(), &head, sizeof head);
+  return frame;
 }
 
 bool is_columns(const BlockHead& head) { return memcmp(head.tag, kColumnsTag, sizeof head.tag) == 0; }
@@ -96,7 +149,7 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::bad_input, "{} is not a regular file", path);
   const uint64_t size = static_cast<uint64_t>(status.st_size);
   PackedList list;
-  std::vector<LeftOut> left_out;  // of the next block
+  std::optional<LeftOutList> left_out;  // of the next block
   for (uint64_t at = 0; at < size;) {
     BlockHead head{};
     const uint64_t left = size - at;
@@ -114,17 +167,23 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
       list.torn = false;
       return list;
     }
-    if (head.magic == kLeftOutMagic && left_out.empty()) {
-      auto ranges = read_left_out(fd, head, at, left);
-      if (!ranges) return list;
-      left_out = *std::move(ranges);
+    if (head.magic == kLeftOutMagic && !left_out) {
+      left_out = read_left_out(fd, head, at, left);
+      if (!left_out) return list;
       at += head.length + 8ull;
       continue;
     }
-    if (!has_frame(head, list.end(), left - sizeof head) || !lie_in(left_out, head)) return list;
-    list.left_out.insert(list.left_out.end(), left_out.begin(), left_out.end());
-    left_out.clear();
-    list.blocks.push_back({head.offset, head.size, at + sizeof head, head.stored, head.hash, is_columns(head)});
+    if (!has_frame(head, list.end(), left - sizeof head)) return list;
+    PackedBlock block{head.offset, head.size, at + sizeof head, head.stored, head.hash, is_columns(head)};
+    if (left_out && (!block.columns || left_out->ranges.back().end() > block.size)) return list;
+    block.first_left_out = list.left_out.size();
+    if (left_out) {
+      block.payload = left_out->payload;
+      block.left_out = left_out->ranges.size();
+      for (const LeftOut& range : left_out->ranges) list.left_out.push_back({block.offset + range.offset, range.size});
+      left_out.reset();
+    }
+    list.blocks.push_back(block);
     list.torn = false;
     at += sizeof head + head.stored;
   }
@@ -207,26 +266,54 @@ Result<void> PackedWriter::store(std::span<const std::byte> bytes) {
   return {};
 }
 
-Result<void> PackedWriter::append(std::span<const std::byte> raw, std::span<const LeftOut> left_out) {
+uint64_t left_out_hash(std::span<const std::byte> block, uint64_t offset, std::span<const LeftOut> ranges) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
+  XXH3_64bits_reset(state.get());
+  for (const LeftOut& range : ranges)
+    XXH3_64bits_update(state.get(), block.data() + (range.offset - offset), range.size);
+  return XXH3_64bits_digest(state.get());
+}
+
+void seal_records(std::span<std::byte> block, uint64_t offset, std::span<const LeftOut> ranges) {
+  for (size_t at = 0; at < block.size() && !ranges.empty();) {
+    auto* header = reinterpret_cast<format::RecordHeader*>(block.data() + at);
+    const size_t end = at + header->size;
+    if (header->size < sizeof *header || end > block.size()) return;  // no record; readers say so
+    while (!ranges.empty() && ranges.front().end() <= offset + at) ranges = ranges.subspan(1);
+    if (!ranges.empty() && ranges.front().offset < offset + end && header->checksum != 0)
+      header->checksum = record_checksum(block.subspan(at, header->size), offset + at);
+    at = end;
+  }
+}
+
+// The block as columns, if its bytes were seen to come back from them: the caller discards the plain bytes.
+std::optional<std::vector<std::byte>> PackedWriter::columns_of(std::span<const std::byte> raw) {
+  auto columns = to_columns(raw, end_, context_.get());
+  back_.resize(raw.size());
+  if (!columns || from_columns(*columns, end_, back_) || !std::ranges::equal(back_, raw)) return std::nullopt;
+  return columns;
+}
+
+Result<void> PackedWriter::append(std::span<const std::byte> raw, std::span<const LeftOut> left_out, uint64_t payload) {
   BlockHead head{
       kBlockMagic, sizeof head - 8, {}, end_, raw.size(), 0, XXH3_64bits_withSeed(raw.data(), raw.size(), end_)};
   memcpy(head.tag, kBlockTag, sizeof head.tag);
-  const auto ranges = std::as_bytes(left_out);
-  const size_t before = left_out.empty() ? 0 : sizeof(LeftOutHead) + ranges.size();  // bytes of the frame in front
-  buffer_.resize(before + sizeof head + ZSTD_compressBound(raw.size()));
-  if (before) {
-    LeftOutHead list{kLeftOutMagic, static_cast<uint32_t>(before - 8), {}, XXH3_64bits(ranges.data(), ranges.size())};
-    memcpy(list.tag, kLeftOutTag, sizeof list.tag);
-    memcpy(buffer_.data(), &list, sizeof list);
-    memcpy(buffer_.data() + sizeof list, ranges.data(), ranges.size());
+  buffer_.clear();
+  if (!left_out.empty()) {
+    FRIDAY_TRY(list, left_out_frame(left_out, end_, payload, context_.get()));
+    buffer_ = std::move(list);
   }
+  const size_t before = buffer_.size();
+  buffer_.resize(before + sizeof head + ZSTD_compressBound(raw.size()));
   const size_t at = before + sizeof head;
-  if (const auto columns = to_columns(raw, end_, context_.get())) {
+  if (const auto columns = columns_of(raw)) {
     memcpy(head.tag, kColumnsTag, sizeof head.tag);
     head.stored = columns->size();
     head.length += static_cast<uint32_t>(head.stored);
     buffer_.resize(at + head.stored);
     std::ranges::copy(*columns, buffer_.begin() + static_cast<ptrdiff_t>(at));
+  } else if (!left_out.empty()) {
+    return fail(ErrorCode::unsupported, "{}: what is to be left out lies in bytes that are no records", path_);
   } else {
     const size_t size =
         ZSTD_compressCCtx(context_.get(), buffer_.data() + at, buffer_.size() - at, raw.data(), raw.size(), kLevel);

@@ -36,26 +36,31 @@ Beneath packed(const Beneath& trace);
 // file.
 std::string stored_path(const std::string& path);
 
+// A range of the trace that the compressed file does not hold; its block has zeros there.
+struct LeftOut {
+  uint64_t offset, size;  // range in the trace, in bytes
+  uint64_t end() const { return offset + size; }
+};
+
 struct PackedBlock {
   uint64_t offset = 0, size = 0;   // range in the trace, in bytes
   uint64_t place = 0, stored = 0;  // range of its compressed bytes in the compressed file
   uint64_t hash = 0;               // XXH3-64 of the uncompressed bytes, with `offset` as the seed
   bool columns = false;            // stored as columns (columns.h), else as one zstd frame
-};
-
-// A range of the trace that the compressed file does not hold; its block has zeros there.
-struct LeftOut {
-  uint64_t offset, size;  // range in the trace, in bytes
-  uint64_t hash;          // XXH3-64 of the bytes, with `offset` as the seed
-  uint64_t end() const { return offset + size; }
+  // What it lacks: which of PackedList::left_out, and left_out_hash() of these bytes.
+  size_t first_left_out = 0, left_out = 0;
+  uint64_t payload = 0;
 };
 
 struct PackedList {
   std::vector<PackedBlock> blocks;    // contiguous, starting at offset kHeaderSize
-  std::vector<LeftOut> left_out;      // by offset; each lies in one block, and no two overlap
+  std::vector<LeftOut> left_out;      // by offset; each lies in one block of columns, and no two overlap
   std::optional<std::string> header;  // the trace's header page; present once the node has ended
   bool torn = false;  // the file continues after the last block with something that is not a complete block
 
+  std::span<const LeftOut> left_out_of(const PackedBlock& block) const {
+    return std::span(left_out).subspan(block.first_left_out, block.left_out);
+  }
   uint64_t end() const { return blocks.empty() ? format::kHeaderSize : blocks.back().offset + blocks.back().size; }
 };
 
@@ -65,6 +70,12 @@ Result<PackedList> list_packed(int fd, const std::string& path);
 // Decompresses one block into `out`, whose size must be block.size. Returns a description of the error, if there is
 // one.
 std::optional<std::string> unpack(int fd, const PackedBlock& block, std::span<std::byte> out);
+
+// The hash of what a block lacks: the XXH3-64 of the bytes of all ranges, one behind the other. `block` is the block
+// with all its bytes, which begin at `offset` in the trace.
+uint64_t left_out_hash(std::span<const std::byte> block, uint64_t offset, std::span<const LeftOut> ranges);
+// Gives the records of a block that have bytes in one of the ranges the checksums of what they hold now.
+void seal_records(std::span<std::byte> block, uint64_t offset, std::span<const LeftOut> ranges);
 
 // Replaces the header page in a complete compressed trace.
 Result<void> replace_packed_header(const std::string& path, std::span<const std::byte> header);
@@ -89,8 +100,8 @@ class PackedWriter {
 
   // Compresses `raw`, the trace's bytes from end() on, appends them and waits for fdatasync. The caller may discard the
   // plain bytes only after success. After a failure the file is unchanged. `left_out`: ranges within these bytes, in
-  // which `raw` has zeros.
-  Result<void> append(std::span<const std::byte> raw, std::span<const LeftOut> left_out = {});
+  // which `raw` has zeros; `payload`: left_out_hash() of what was there. Then `raw` must be whole records.
+  Result<void> append(std::span<const std::byte> raw, std::span<const LeftOut> left_out = {}, uint64_t payload = 0);
   // Appends the header page, which completes the file.
   Result<void> finish(std::span<const std::byte> header);
 
@@ -100,11 +111,12 @@ class PackedWriter {
     void operator()(ZSTD_CCtx_s* context) const;
   };
   Result<void> store(std::span<const std::byte> bytes);
+  std::optional<std::vector<std::byte>> columns_of(std::span<const std::byte> raw);
 
   std::string path_;
   UniqueFd fd_;
   std::unique_ptr<ZSTD_CCtx_s, FreeContext> context_;
-  std::vector<std::byte> buffer_;
+  std::vector<std::byte> buffer_, back_;
   uint64_t end_ = format::kHeaderSize, stored_ = 0;
 };
 

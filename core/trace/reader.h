@@ -76,6 +76,7 @@ class TraceReader {
     return EventView(reinterpret_cast<const format::EventRecord*>(file_->data() + offset));
   }
 
+  const PackedList& packed_list() const { return file_->packed_list(); }
   std::span<const LeftOut> left_out() const { return file_->left_out(); }
   bool is_complete() const { return file_->is_complete(); }
   bool lacks(std::span<const std::byte> bytes) const {

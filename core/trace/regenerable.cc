@@ -95,7 +95,7 @@ class Finder {
     for (PartView part : event.parts()) {
       if (part.kind() != format::kMemory) continue;
       for (; ordinal < transfers.size() && at >= stored(*transfers[ordinal]); ++ordinal) at = 0;
-      if (ordinal == transfers.size()) return;
+      if (ordinal == transfers.size() || (transfers[ordinal]->flags & format::kTruncated)) return;
       const uint64_t size = std::min<uint64_t>(part.bytes().size(), stored(*transfers[ordinal]) - at);
       const auto offset = static_cast<uint64_t>(part.bytes().data() - record.bytes().data()) + record.offset();
       for (const Edge* edge : edges)

@@ -2,9 +2,10 @@
 // of the call that sent them, in the sender's memory. The recorded messages (Edge) say which bytes of which call they
 // are.
 //
-// Bytes count as regenerable only if the hash that their sender recorded proves that they are the same, so only where
-// all bytes of a send were received by recorded nodes. Not regenerable are bytes that never were in a recorded
-// program's memory (sendfile), out-of-band and peeked bytes, and what a node sends to itself.
+// Bytes count as regenerable only if all bytes of their send were received by recorded nodes, so that the hash which
+// the sender recorded could be compared; whoever leaves them out proves it by a trial (core/replay/restoring.h). Not
+// regenerable are bytes that never were in a recorded program's memory (sendfile), out-of-band and peeked bytes, and
+// what a node sends to itself.
 #pragma once
 
 #include <cstdint>

@@ -17,10 +17,12 @@ struct Head {
 };
 constexpr char kMagic[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'R', '1'};
 
-Head head_of(std::span<const LeftOut> ranges) {
-  Head head{{}, XXH3_64bits(ranges.data(), ranges.size_bytes()), 0};
+Head head_of(const PackedList& list) {
+  Head head{{}, 0, 0};
   std::ranges::copy(kMagic, head.magic);
-  for (const LeftOut& range : ranges) head.bytes += range.size;
+  for (const PackedBlock& block : list.blocks)
+    if (block.left_out) head.fingerprint = XXH3_64bits_withSeed(&block.payload, sizeof block.payload, head.fingerprint);
+  for (const LeftOut& range : list.left_out) head.bytes += range.size;
   return head;
 }
 
@@ -30,9 +32,9 @@ Beneath restored_payload(const Beneath& trace, NodeId node) {
   return {trace.root, fmt::format("cache/restored-{}", node.value)};
 }
 
-std::optional<RestoredPayload> RestoredPayload::open(const Beneath& file, std::span<const LeftOut> ranges) {
+std::optional<RestoredPayload> RestoredPayload::open(const Beneath& file, const PackedList& list) {
   auto fd = open_beneath(file);
-  Head found, wanted = head_of(ranges);
+  Head found, wanted = head_of(list);
   struct stat status;
   if (!fd || ::fstat(fd->get(), &status) != 0 ||
       !read_exactly(fd->get(), std::as_writable_bytes(std::span(&found, 1)), 0) ||
@@ -41,42 +43,48 @@ std::optional<RestoredPayload> RestoredPayload::open(const Beneath& file, std::s
   RestoredPayload restored;
   restored.fd_ = std::move(*fd);
   restored.path_ = file.path();
-  restored.ranges_ = ranges;
+  restored.list_ = &list;
   uint64_t at = sizeof found;
-  for (const LeftOut& range : ranges) {
+  for (const LeftOut& range : list.left_out) {
     restored.places_.push_back(at);
     at += range.size;
   }
   return restored;
 }
 
-std::optional<std::string> RestoredPayload::fill(uint64_t from, std::span<std::byte> bytes) const {
-  auto range = std::ranges::lower_bound(ranges_, from, {}, &LeftOut::offset);
-  for (; range != ranges_.end() && range->end() <= from + bytes.size(); ++range) {
-    const auto place = bytes.subspan(range->offset - from, range->size);
-    const uint64_t at = places_[static_cast<size_t>(range - ranges_.begin())];
-    if (auto read = read_exactly(fd_.get(), place, at); !read) return read.error().message;
-    if (XXH3_64bits_withSeed(place.data(), place.size(), range->offset) != range->hash)
-      return fmt::format("{} is damaged: it has other bytes for {} to {} of the trace. Remove it, and it is made again",
-                         path_, range->offset, range->end());
+std::optional<std::string> RestoredPayload::fill(const PackedBlock& block, std::span<std::byte> bytes) const {
+  const auto ranges = list_->left_out_of(block);
+  if (ranges.empty()) return std::nullopt;
+  for (size_t n = 0; n < ranges.size(); n++) {
+    const auto place = bytes.subspan(ranges[n].offset - block.offset, ranges[n].size);
+    if (auto read = read_exactly(fd_.get(), place, places_[block.first_left_out + n]); !read)
+      return read.error().message;
   }
+  if (left_out_hash(bytes, block.offset, ranges) != block.payload)
+    return fmt::format("{} is damaged: it has other bytes for {} to {} of the trace. Remove it, and it is made again",
+                       path_, ranges.front().offset, ranges.back().end());
+  seal_records(bytes, block.offset, ranges);
   return std::nullopt;
 }
 
-Result<void> write_restored(const Beneath& file, std::span<const LeftOut> ranges, int source, uint64_t at) {
+Result<void> write_restored(const Beneath& file, const PackedList& list, int source, uint64_t at) {
   FRIDAY_TRY_VOID(make_directory_beneath(file.directory()));
   return replace_beneath(file, [&](int fd) -> Result<void> {
-    const Head head = head_of(ranges);
+    const Head head = head_of(list);
     FRIDAY_TRY_VOID(write_all(fd, std::as_bytes(std::span(&head, 1))));
     std::vector<std::byte> bytes;
-    for (const LeftOut& range : ranges) {
-      bytes.resize(range.size);
+    for (const PackedBlock& block : list.blocks) {
+      if (block.left_out == 0) continue;
+      const auto ranges = list.left_out_of(block);
+      uint64_t size = 0;
+      for (const LeftOut& range : ranges) size += range.size;
+      bytes.resize(size);
       FRIDAY_TRY_VOID(read_exactly(source, bytes, at));
-      if (XXH3_64bits_withSeed(bytes.data(), bytes.size(), range.offset) != range.hash)
-        return fail(ErrorCode::bad_input, "bytes {} to {} of the trace are not those that were received", range.offset,
-                    range.end());
+      at += size;
+      if (XXH3_64bits(bytes.data(), size) != block.payload)
+        return fail(ErrorCode::bad_input, "bytes {} to {} of the trace are not those that were received",
+                    ranges.front().offset, ranges.back().end());
       FRIDAY_TRY_VOID(write_all(fd, bytes));
-      at += range.size;
     }
     return {};
   });

@@ -142,7 +142,8 @@ Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const Beneath& t
   struct stat status;
   if (::fstat(packed.get(), &status) != 0)
     return fail_errno(errno, fmt::format("cannot examine {}", packed_path(path)));
-  if (auto known = kept().find(path, status)) return known;
+  // One that lacked payload is of use until a replay has made it again.
+  if (auto known = kept().find(path, status); known && (known->is_complete() || !known->restorable(node))) return known;
   FRIDAY_TRY(list, list_packed(packed.get(), packed_path(path)));
   if (!list.header)
     return std::unexpected(
@@ -159,7 +160,7 @@ Result<std::shared_ptr<const TraceFile>> TraceFile::open_packed(const Beneath& t
   FRIDAY_TRY_VOID(write_all(file->scratch_.get(), std::as_bytes(std::span(*file->list_.header))));
   FRIDAY_TRY_VOID(file->map(file->scratch_.get()));
   file->begin_filling();
-  if (file->is_complete()) kept().keep(path, status, file);
+  kept().keep(path, status, file);
   return file;
 }
 
@@ -242,7 +243,11 @@ Result<void> TraceFile::map(int fd) {
 }
 
 void TraceFile::find_restored(NodeId node) {
-  if (!list_.left_out.empty()) restored_ = RestoredPayload::open(restored_payload(place_, node), list_.left_out);
+  if (!list_.left_out.empty()) restored_ = RestoredPayload::open(restored_payload(place_, node), list_);
+}
+
+bool TraceFile::restorable(NodeId node) const {
+  return RestoredPayload::open(restored_payload(place_, node), list_).has_value();
 }
 
 bool TraceFile::lacks(uint64_t from, uint64_t to) const {
@@ -266,7 +271,7 @@ std::optional<std::string> TraceFile::fill(uint64_t from, uint64_t to) const {
       return fmt::format("the compressed block of bytes {} to {} is damaged: {}", block->offset,
                          block->offset + block->size, *problem);
     if (restored_)
-      if (auto problem = restored_->fill(block->offset, raw)) return problem;
+      if (auto problem = restored_->fill(*block, raw)) return problem;
     if (::pwrite(scratch_.get(), raw.data(), raw.size(), static_cast<off_t>(block->offset)) !=
         static_cast<ssize_t>(raw.size()))
       return fmt::format("there is no room to uncompress it: {}", strerror(errno));

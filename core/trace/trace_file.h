@@ -41,6 +41,7 @@ class TraceFile {
   }  // false if the header has a checksum that does not match its page
 
   // What the stored form leaves out. Unless a replay has made it again (restored.h), data() has zeros there.
+  const PackedList& packed_list() const { return list_; }
   std::span<const LeftOut> left_out() const { return list_.left_out; }
   bool is_complete() const { return list_.left_out.empty() || restored_; }
   // Whether data() has zeros for some of the bytes [from, to).
@@ -65,6 +66,7 @@ class TraceFile {
   void take_header(const std::byte* page);
   void begin_filling();
   void find_restored(NodeId node);
+  bool restorable(NodeId node) const;  // whether the payload that the file lacks has been made again since
   std::optional<std::string> fill(uint64_t from, uint64_t to) const;
 
   Beneath place_;

@@ -90,6 +90,21 @@ def test_bodies_that_the_kernel_carries(way, recorder, targets, tmp_path):
     same_again(recorder, recording, 0)
 
 
+@pytest.mark.parametrize("how", ["lines", "pipe", "socket"])
+def test_many_at_one_stream(how, recorder, targets, tmp_path):
+    """Where only the contents told whose bytes came first, they stay."""
+    recording = recorder.record([targets / "crowded", how], name="it", cwd=tmp_path)
+    assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n"), recording
+    same_again(recorder, recording, 0)
+
+
+def test_lean_recordings_are_not_merged(recorder, talk):
+    path, _ = recorder.lean(talk.path)
+    other = recorder.record(["/bin/true"], name="other")
+    done = recorder.run([recorder.friday, "merge", "-o", recorder.directory / "both", path, other.path])
+    assert done.returncode == 2 and "merge recordings first" in done.stderr, done
+
+
 MESSAGES = r"""
 import array, os, random, socket, sys
 choose = random.Random(int(sys.argv[1]))

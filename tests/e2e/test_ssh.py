@@ -49,7 +49,12 @@ def test_logins(recorder, ports, place, empty_directory):  # noqa: F811
     (place / "config").write_text("".join(f"{key} {value}\n" for key, value in options.items()))
     server = Server(recorder, [SERVER, "-D", "-e", "-f", place / "config"], port)
     with concurrent.futures.ThreadPoolExecutor(3) as clients:
-        list(clients.map(lambda number: copy(recorder, port, place, number), range(5)))
+        try:
+            list(clients.map(lambda number: copy(recorder, port, place, number), range(5)))
+        except AssertionError:
+            if "account is locked" in recorder.run([recorder.friday, "log", server.running.recording]).stdout:
+                pytest.skip("machine: sshd lets nobody in, since this account is locked")
+            raise
     wait_until(lambda: len(recorder.processes()) <= 2, "sessions do not end", 60)  # the recorder, and the server that listens
     recording = server.end()
     filtered = [node["name"] for node in recorder.info(recording)["nodes"] if "seccomp filter" in node["ended"]]

@@ -406,7 +406,7 @@ def test_long_answers_are_paged_on_a_terminal_only(tmp_path, monkeypatch, out):
     shown = tmp_path / "shown"
     monkeypatch.setenv("PAGER", f"/usr/bin/tee {shown}")
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr("shutil.get_terminal_size", lambda *a: os.terminal_size((80, 10)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda *_, **__: os.terminal_size((80, 10)))
     console, backend = make(("a",), terminal=True)
     backend.answers = {"print big": "line\n" * 30, "print small": "line\n" * 3}
     feed(console, "print small")

@@ -11,6 +11,10 @@ target_link_libraries(friday_order_check PRIVATE friday_trace)
 add_executable(friday_trace_edit ${CMAKE_CURRENT_LIST_DIR}/trace_edit.cc)
 target_link_libraries(friday_trace_edit PRIVATE friday_trace)
 
+# Run by tests/bench/always.py.
+add_executable(friday_pack_cost ${CMAKE_CURRENT_LIST_DIR}/trace_pack_cost.cc)
+target_link_libraries(friday_pack_cost PRIVATE friday_trace PkgConfig::ZSTD)
+
 # Run by tests/e2e/test_hosts.py.
 add_executable(friday_skew ${CMAKE_CURRENT_LIST_DIR}/trace_skew.cc)
 target_link_libraries(friday_skew PRIVATE friday_trace)

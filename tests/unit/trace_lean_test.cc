@@ -110,13 +110,19 @@ class Lean : public ::testing::Test {
     EXPECT_TRUE(reader);
     return {reader->left_out().begin(), reader->left_out().end()};
   }
+  PackedList list() const {
+    auto fd = open_file(packed(trace()).path(), O_RDONLY);
+    auto list = list_packed(fd->get(), "it");
+    EXPECT_TRUE(list && list->header);
+    return *list;
+  }
   std::string original_at(const LeftOut& range) const {
     return original_.substr(range.offset - format::kHeaderSize, range.size);
   }
-  Result<void> restore(std::span<const LeftOut> ranges, const std::string& bytes) const {
+  Result<void> restore(const std::string& bytes) const {
     UniqueFd file(memfd_create("payload", MFD_CLOEXEC));
     EXPECT_EQ(::pwrite(file.get(), bytes.data(), bytes.size(), 100), static_cast<ssize_t>(bytes.size()));
-    return write_restored(restored_payload(trace(), NodeId{1}), ranges, file.get(), 100);
+    return write_restored(restored_payload(trace(), NodeId{1}), list(), file.get(), 100);
   }
 
   TemporaryRecording recording_;
@@ -175,6 +181,7 @@ TEST_F(Lean, ReadersSeeWhatIsMissing) {
   EXPECT_NE(refused.error().message.find("friday restore"), std::string::npos) << refused.error().message;
   std::string zeros = original_;
   for (const LeftOut& range : ranges) memset(zeros.data() + range.offset - format::kHeaderSize, 0, range.size);
+  seal_records(std::as_writable_bytes(std::span(zeros)), format::kHeaderSize, ranges);
   EXPECT_EQ(bytes_of(NodeId{1}), zeros);
   EXPECT_EQ(order().edges().size(), messages);
   const auto again = find_regenerable(recording, order());
@@ -191,11 +198,11 @@ TEST_F(Lean, WhatWasRestoredReadsAsBefore) {
   for (const LeftOut& range : ranges) payload += original_at(range);
   std::string wrong = payload;
   wrong[wrong.size() / 2] ^= 1;
-  auto refused = restore(ranges, wrong);
+  auto refused = restore(wrong);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("are not those that were received"), std::string::npos);
   EXPECT_FALSE(opened().find(NodeId{1})->is_complete());
-  ASSERT_TRUE(restore(ranges, payload));
+  ASSERT_TRUE(restore(payload));
   EXPECT_TRUE(opened().find(NodeId{1})->is_complete());
   auto reader = TraceReader::open(opened(), NodeId{1});
   ASSERT_TRUE(reader) << reader.error().message;
@@ -207,7 +214,7 @@ TEST_F(Lean, ADamagedRestoredFileIsNoticed) {
   const auto ranges = leave_out();
   std::string payload;
   for (const LeftOut& range : ranges) payload += original_at(range);
-  ASSERT_TRUE(restore(ranges, payload));
+  ASSERT_TRUE(restore(payload));
   const std::string path = restored_payload(trace(), NodeId{1}).path();
   auto file = open_file(path, O_RDWR);
   const char other = static_cast<char>(payload[50] ^ 4);
@@ -221,36 +228,35 @@ TEST_F(Lean, ADamagedRestoredFileIsNoticed) {
   // A file that belongs to other ranges counts as absent.
   const uint64_t other_fingerprint = 77;
   ASSERT_EQ(::pwrite(file->get(), &other_fingerprint, 8, 8), 8);
-  EXPECT_FALSE(RestoredPayload::open(restored_payload(trace(), NodeId{1}), ranges));
+  EXPECT_FALSE(RestoredPayload::open(restored_payload(trace(), NodeId{1}), list()));
 }
 
 // Lists that no recorder writes: the file counts as cut off there.
 TEST_F(Lean, HostileListsAreRefused) {
-  const std::vector<std::byte> block(1000);
+  const std::vector<std::byte> block(reinterpret_cast<const std::byte*>(original_.data()),
+                                     reinterpret_cast<const std::byte*>(original_.data()) + original_.size());
+  const uint64_t size = block.size();
   const auto list_of = [&](std::vector<LeftOut> ranges) {
     const std::string path = recording_.path() + "/hostile.zst";
     ::unlink(path.c_str());
     auto writer = PackedWriter::create(path);
     EXPECT_TRUE(writer);
-    EXPECT_TRUE(writer->append(block, ranges));
+    EXPECT_TRUE(writer->append(block, ranges, 7));
     EXPECT_TRUE(writer->finish(std::vector<std::byte>(format::kHeaderSize)));
     auto fd = open_file(path, O_RDONLY);
     auto list = list_packed(fd->get(), path);
     EXPECT_TRUE(list);
     return *list;
   };
-  EXPECT_TRUE(list_of({{4096, 1000, 0}}).header);
-  EXPECT_EQ(list_of({{4100, 8, 1}, {4200, 8, 2}}).left_out.size(), 2u);
+  const PackedList two = list_of({{4100, 8}, {4200, 8}});
+  ASSERT_EQ(two.left_out.size(), 2u);
+  EXPECT_EQ(two.left_out[1].offset, 4200u);
+  EXPECT_EQ(two.blocks.at(0).payload, 7u);
+  EXPECT_TRUE(list_of({{4096, size}}).header);
   const std::vector<std::vector<LeftOut>> hostile = {
-      {{4095, 10, 0}},
-      {{4096, 1001, 0}},
-      {{4096, 0, 0}},
-      {{5096, 1, 0}},
-      {{0, ~0ull, 0}},
-      {{~0ull, 1, 0}},
-      {{4100, ~0ull - 4, 0}},
-      {{4200, 8, 0}, {4100, 8, 0}},
-      {{4100, 8, 0}, {4107, 8, 0}},
+      {{4095, 10}},           {{4096, size + 1}},     {{4096, 0}},
+      {{0, ~0ull}},           {{~0ull, 1}},           {{4100, ~0ull - 4}},
+      {{4200, 8}, {4100, 8}}, {{4100, 8}, {4107, 8}}, {{4096 + size, 1}},
   };
   for (const auto& ranges : hostile) {
     const PackedList list = list_of(ranges);

@@ -1,0 +1,101 @@
+"""Measures how small a recording is, what it costs to make it so, and how fast payload that was left out is made again."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import time
+from typing import Callable
+
+from replay import group_file, is_synced
+from support import Bench, Key, Number, Redis, free_ports, load, median, need, wait_until
+
+NAME = "always"
+KEYS = {
+    "bytes_per_event": Key("bytes", "<= 8", "redis under SET of 3 bytes: stored bytes an event, as columns, without the start image"),
+    "frames_per_event": Key("bytes", "", "the same blocks of records as zstd frames"),
+    "pack_ns_per_event": Key("ns", "<= 200", "processor time of the packer an event"),
+    "pack_ratio": Key("", "<= 0.5", "processor time to make columns / zstd frames of the records"),
+    "unpack_ns_per_event": Key("ns", "", "processor time to read an event's columns"),
+    "log_kb_s_replica": Key("KB/s", "", "a replica of redis under SET of 4,000 random bytes, pack --lean: stored bytes a second of load"),
+    "full_kb_s_replica": Key("KB/s", "", "the same with all payload"),
+    "regenerated": Key("", ">= 0.99", "share of the bytes that the replicas received which were left out and made again"),
+    "restore_ratio": Key("", ">= 3", "seconds under load / seconds in which a replay makes the payload again"),
+}
+
+
+def set_random(port: int, requests: int, size: int) -> None:
+    """SET of values that no compression makes smaller, 50 at a time on one connection."""
+    at_once = 50
+    with socket.create_connection(("127.0.0.1", port)) as server:
+        answers = server.makefile("rb")
+        for first in range(0, requests, at_once):
+            server.sendall(b"".join(b"*3\r\n$3\r\nSET\r\n$7\r\nkey%04d\r\n$%d\r\n%s\r\n" % (n % 1000, size, os.urandom(size)) for n in range(first, first + at_once)))
+            for _ in range(at_once):
+                answers.readline()
+
+
+def recorded(bench: Bench, put: Callable[[int], object]) -> tuple[pathlib.Path, float]:
+    """A primary and two replicas, into which `put` loads values by the primary's port, unrecorded: the recording, and the seconds of the load."""
+    ports, nodes = free_ports(3), []
+    for index, port in enumerate(ports):
+        folder = bench.path("redis")
+        folder.mkdir()
+        copies = ["--replicaof", "127.0.0.1", str(ports[0])] if index else []
+        nodes.append({"name": f"redis-{index}", "command": Redis.command(port) + copies, "cwd": str(folder), "stdout": str(folder / "out"), "stderr": str(folder / "err")})
+    recording = bench.path("redis-rec")
+    process = bench.start([bench.friday, "record", "-o", recording, "--group", group_file(bench, nodes)])
+    wait_until(lambda: is_synced(ports[0]), "two replicas in sync")
+    busy = time.monotonic()
+    put(ports[0])
+    wait_until(lambda: is_synced(ports[0]), "two replicas in sync")
+    busy = time.monotonic() - busy
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    return recording, busy
+
+
+def traces(recording: pathlib.Path, *nodes: int) -> list[pathlib.Path]:
+    return [recording / "nodes" / str(node) / "trace" for node in nodes]
+
+
+def stored(recording: pathlib.Path, node: int) -> int:
+    return sum(file.stat().st_size for file in (recording / "nodes" / str(node)).glob("trace*"))
+
+
+def columns(bench: Bench) -> dict[str, Number]:
+    recording, _ = recorded(bench, lambda port: load(bench, port, "set", 5_000 if bench.quick else 100_000))
+    runs = [json.loads(bench.run([bench.build / "bin" / "friday_pack_cost", *traces(recording, 0, 1, 2)])) for _ in range(1 if bench.quick else 5)]
+    each = lambda value: median(value(run) for run in runs)
+    return {
+        "bytes_per_event": each(lambda run: run["columns"] / run["events"]),
+        "frames_per_event": each(lambda run: run["frames"] / run["events"]),
+        "pack_ns_per_event": each(lambda run: run["column_seconds"] / run["events"] * 1e9),
+        "pack_ratio": each(lambda run: run["column_seconds"] / run["frame_seconds"]),
+        "unpack_ns_per_event": each(lambda run: run["back_seconds"] / run["events"] * 1e9)}
+
+
+def lean(bench: Bench) -> dict[str, Number]:
+    recording, busy = recorded(bench, lambda port: set_random(port, 2_000 if bench.quick else 100_000, 4_000))
+    full = stored(recording, 1)
+    bench.run([bench.friday, "pack", "--lean", recording], timeout=600)
+    nodes = json.loads(bench.run([bench.friday, "info", "--json", recording]))["nodes"]
+    got = sum(pair["bytes"] for pair in json.loads(bench.run([bench.friday, "info", "--json", recording]))["messages"] if pair["to"] in (1, 2))
+    seconds = []
+    for _ in range(1 if bench.quick else 3):
+        shutil.rmtree(recording / "cache", ignore_errors=True)
+        seconds.append(json.loads(bench.run([bench.friday, "restore", "--json", recording], timeout=600))["seconds"])
+    taken = median(seconds)
+    return {
+        "log_kb_s_replica": Number(stored(recording, 1) / busy / 1e3),
+        "full_kb_s_replica": Number(full / busy / 1e3),
+        "regenerated": Number(sum(node.get("left_out", {"bytes": 0})["bytes"] for node in nodes if node["id"] in (1, 2)) / got),
+        "restore_ratio": Number(busy / taken.value, busy * taken.spread / taken.value**2, taken.count)}
+
+
+def run(bench: Bench) -> dict[str, Number]:
+    need("redis-server", "redis-tools")
+    return {**columns(bench), **lean(bench)}
