@@ -14,6 +14,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/leb128.h"
 #include "core/trace/reader.h"
 #include "core/trace/record.h"
 
@@ -76,11 +77,11 @@ enum TransferForm : uint8_t {
   kTransferHashShift = 4,  // a HashForm, shifted
 };
 
-constexpr uint8_t kFormat = 1;
+constexpr uint8_t kColumnsFormat = 1;
 constexpr size_t kMostSmall = 96;   // contents of memory up to this are compared with those before
 constexpr size_t kMostWords = 512;  // the same of records that are no events
 // Level 3 takes twice as long on a recording of Redis and saves 1 %.
-constexpr int kLevel = 1;
+constexpr int kColumnsLevel = 1;
 
 uint64_t zigzag(uint64_t difference) {
   const auto value = static_cast<int64_t>(difference);
@@ -94,11 +95,6 @@ struct Damaged : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-void put_number(std::vector<std::byte>& to, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) to.push_back(static_cast<std::byte>(value | 0x80));
-  to.push_back(static_cast<std::byte>(value));
-}
-
 class Bytes {
  public:
   explicit Bytes(std::span<const std::byte> bytes) : left_(bytes) {}
@@ -109,15 +105,9 @@ class Bytes {
     return taken;
   }
   uint64_t number() {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = std::to_integer<uint64_t>(take(1)[0]);
-      value |= (byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-    throw Damaged("a number is too long");
+    if (const auto value = take_leb128(left_)) return *value;
+    throw Damaged("a column ends too soon, or has a number that is too long");
   }
-  bool empty() const { return left_.empty(); }
 
  private:
   std::span<const std::byte> left_;
@@ -154,7 +144,7 @@ class Encoder {
     return load<T>(ahead);
   }
   uint64_t number(Column column, uint64_t value) {
-    put_number(columns_[column], value);
+    put_leb128(columns_[column], value);
     return value;
   }
   uint8_t byte(Column column, uint8_t value) {
@@ -712,17 +702,17 @@ std::optional<std::vector<std::byte>> to_columns(std::span<const std::byte> reco
   if (records.empty() || whole_records(records) != records.size() || !is_plain(records)) return std::nullopt;
   Encoder encoder(records);
   Transcoder<Encoder>(encoder, offset).run();
-  std::vector<std::byte> out{std::byte{kFormat}};
+  std::vector<std::byte> out{std::byte{kColumnsFormat}};
   size_t most = 0;
   for (const std::vector<std::byte>& column : encoder.columns()) most = std::max(most, column.size());
   const std::unique_ptr<std::byte[]> room(new std::byte[ZSTD_compressBound(most)]);
   for (const std::vector<std::byte>& column : encoder.columns()) {
     const size_t size = column.empty() ? 0
                                        : ZSTD_compressCCtx(context, room.get(), ZSTD_compressBound(most), column.data(),
-                                                           column.size(), kLevel);
+                                                           column.size(), kColumnsLevel);
     if (ZSTD_isError(size)) return std::nullopt;
-    put_number(out, column.size());
-    put_number(out, size);
+    put_leb128(out, column.size());
+    put_leb128(out, size);
     out.insert(out.end(), room.get(), room.get() + size);
   }
   return out;
@@ -731,7 +721,8 @@ std::optional<std::vector<std::byte>> to_columns(std::span<const std::byte> reco
 std::optional<std::string> from_columns(std::span<const std::byte> columns, uint64_t offset, std::span<std::byte> out) {
   try {
     Bytes in(columns);
-    if (in.take(1)[0] != std::byte{kFormat}) return "its columns are of a version that this Friday does not know";
+    if (in.take(1)[0] != std::byte{kColumnsFormat})
+      return "its columns are of a version that this Friday does not know";
     std::array<std::vector<std::byte>, kColumnCount> data;
     uint64_t room = 4 * out.size() + 64;  // more than the columns of so many bytes can take
     for (std::vector<std::byte>& column : data) {

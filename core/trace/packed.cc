@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/leb128.h"
 #include "core/trace/columns.h"
 #include "core/trace/record.h"
 
@@ -70,29 +71,15 @@ std::optional<LeftOutList> read_left_out(int fd, const BlockHead& begin, uint64_
       XXH3_64bits(numbers.data(), numbers.size()) != head.hash)
     return std::nullopt;
   LeftOutList list{{}, head.payload};
-  size_t next = 0;
-  const auto number = [&] {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 35 && next < numbers.size(); shift += 7) {
-      const auto byte = std::to_integer<uint64_t>(numbers[next++]);
-      value |= (byte & 0x7f) << shift;
-      if (byte < 0x80) return value;
-    }
-    return ~uint64_t{0};
-  };
+  std::span<const std::byte> next(numbers);
   uint64_t end = 0;
   for (uint32_t n = 0; n < head.count; n++) {
-    const uint64_t distance = number(), size = number();
-    if (distance > kPackBlock || size == 0 || size > kPackBlock) return std::nullopt;
-    list.ranges.push_back({end + distance, size});
-    end += distance + size;
+    const auto distance = take_leb128(next), size = take_leb128(next);
+    if (!distance || !size || *distance > kPackBlock || *size == 0 || *size > kPackBlock) return std::nullopt;
+    list.ranges.push_back({end + *distance, *size});
+    end += *distance + *size;
   }
-  return next == numbers.size() ? std::optional(std::move(list)) : std::nullopt;
-}
-
-void put_number(std::vector<std::byte>& to, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) to.push_back(static_cast<std::byte>(value | 0x80));
-  to.push_back(static_cast<std::byte>(value));
+  return next.empty() ? std::optional(std::move(list)) : std::nullopt;
 }
 
 // The frame of a block's list.
@@ -101,8 +88,8 @@ Result<std::vector<std::byte>> left_out_frame(std::span<const LeftOut> ranges, u
   std::vector<std::byte> numbers;
   uint64_t end = offset;
   for (const LeftOut& range : ranges) {
-    put_number(numbers, range.offset - end);
-    put_number(numbers, range.size);
+    put_leb128(numbers, range.offset - end);
+    put_leb128(numbers, range.size);
     end = range.end();
   }
   LeftOutHead head{kLeftOutMagic,

@@ -10,16 +10,16 @@ namespace friday {
 
 namespace {
 
-struct Head {
+struct RestoredHead {
   char magic[8];
   uint64_t fingerprint;  // of the ranges
   uint64_t bytes;        // that follow
 };
-constexpr char kMagic[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'R', '1'};
+constexpr char kRestoredMagic[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'R', '1'};
 
-Head head_of(const PackedList& list) {
-  Head head{{}, 0, 0};
-  std::ranges::copy(kMagic, head.magic);
+RestoredHead head_of(const PackedList& list) {
+  RestoredHead head{{}, 0, 0};
+  std::ranges::copy(kRestoredMagic, head.magic);
   for (const PackedBlock& block : list.blocks)
     if (block.left_out) head.fingerprint = XXH3_64bits_withSeed(&block.payload, sizeof block.payload, head.fingerprint);
   for (const LeftOut& range : list.left_out) head.bytes += range.size;
@@ -34,7 +34,7 @@ Beneath restored_payload(const Beneath& trace, NodeId node) {
 
 std::optional<RestoredPayload> RestoredPayload::open(const Beneath& file, const PackedList& list) {
   auto fd = open_beneath(file);
-  Head found, wanted = head_of(list);
+  RestoredHead found, wanted = head_of(list);
   struct stat status;
   if (!fd || ::fstat(fd->get(), &status) != 0 ||
       !read_exactly(fd->get(), std::as_writable_bytes(std::span(&found, 1)), 0) ||
@@ -70,7 +70,7 @@ std::optional<std::string> RestoredPayload::fill(const PackedBlock& block, std::
 Result<void> write_restored(const Beneath& file, const PackedList& list, int source, uint64_t at) {
   FRIDAY_TRY_VOID(make_directory_beneath(file.directory()));
   return replace_beneath(file, [&](int fd) -> Result<void> {
-    const Head head = head_of(list);
+    const RestoredHead head = head_of(list);
     FRIDAY_TRY_VOID(write_all(fd, std::as_bytes(std::span(&head, 1))));
     std::vector<std::byte> bytes;
     for (const PackedBlock& block : list.blocks) {
