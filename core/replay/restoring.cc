@@ -83,7 +83,7 @@ Error not_all_senders(const Recording& recording, const RestoringPlan& plan) {
   return Error{
       ErrorCode::unsupported,
       fmt::format("node {} ({}): {} bytes that it received are neither in the recording nor in what other nodes "
-                  "of it have sent, so it cannot be replayed; add the recordings of the senders (friday merge)",
+                  "of it have sent, so it cannot be replayed; put the nodes back that were taken out of the recording",
                   id, printable(recording.find(id)->name), bytes),
       id.value,
       {}};
