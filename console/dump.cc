@@ -202,10 +202,13 @@ Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, cons
 int run_dump(const DumpOptions& options) {
   const auto chosen = Chosen::parse(options);
   if (!chosen) return complain("dump", chosen.error());
-  auto recording = open_complete(options.recording, {library_directory(), false});
+  auto recording = Recording::open(options.recording);
   if (!recording) return complain("dump", recording.error());
   auto nodes = parse_node_list(*recording, options.node);
   if (!nodes) return complain("dump", nodes.error());
+  if (std::ranges::any_of(*nodes, [&](NodeId id) { return !recording->find(id)->is_complete(); }))
+    recording = open_complete(options.recording, {library_directory(), false});
+  if (!recording) return complain("dump", recording.error());
   auto schedule = Schedule::load_or_compute(*recording);
   if (!schedule)
     (void)complain("dump", {schedule.error().code,

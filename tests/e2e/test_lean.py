@@ -179,6 +179,8 @@ def test_what_cannot_be_made_again_is_named(recorder, talk):
     for command in (["restore"], ["verify"], ["dump", "--node", "0"]):
         done = recorder.run([recorder.friday, *command, less])
         assert done.returncode == 2 and "node 0 (talk): " in done.stderr and "neither in the recording nor" in done.stderr, done
+    done = recorder.run([recorder.friday, "dump", "--node", "2", less])
+    assert done.returncode == 0 and " exit_group(" in done.stdout, "this node lacks nothing"
     info = recorder.info(less)["nodes"][0]
     assert info["left_out"]["bytes"] > 10_000 and not info["left_out"]["restored"], info
 
