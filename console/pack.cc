@@ -197,8 +197,7 @@ void print_contents(const Recording& recording, const Contents& contents) {
   if (contents.readable_by_others)
     say("Others on this machine can read the recording: chmod -R go= {}\n", recording.path());
   say("Nothing can be taken out of a recording and leave it replayable but what nodes have received from each other, "
-      "which "
-      "a replay makes again (--lean). To hand on less, record test data, or fewer nodes.\n");
+      "which a replay makes again (--lean). To hand on less, record test data, or fewer nodes.\n");
 }
 
 int run_check(const Recording& recording, const PackArguments& options) {

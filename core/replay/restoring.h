@@ -34,8 +34,8 @@ struct Restored {
 };
 
 // Does nothing if the recording lacks nothing. If another process is restoring it, waits for that. Fails with
-// unsupported if senders of some bytes are not in the recording, and with diverged if the replay did not repeat it;
-// then nothing is kept.
+// unsupported, before anything runs, if senders of some bytes are not in the recording. Keeps what was made again of
+// each node whose hashes all hold, however the replay ended, and fails with bad_input if there is another one.
 Result<Restored> restore_payload(const Recording& recording, const RestoringOptions& options);
 
 // Opens a recording of which all payload is at hand, for readers of traces: makes it again first if necessary.

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -248,7 +246,7 @@ struct PartBefore {
   uint64_t address = 0;
   int argument = -1;  // its address was that of this argument, and `beyond` more
   uint64_t beyond = 0;
-  uint64_t channel = 0, length = 0, about = 0;
+  uint64_t channel = 0, about = 0;
   std::vector<std::byte> contents;  // if they are short
 };
 
@@ -348,7 +346,8 @@ void Transcoder<Coder>::record() {
   const auto size = static_cast<uint32_t>(io_.at() - from);
   if (size % 8 || size < sizeof(RecordHeader)) throw Damaged("a record has an impossible size");
   io_.patch(from, size, 0);
-  given = form & kWithChecksum ? static_cast<uint32_t>(io_.number(kChecksums, given)) : checksum(from, size);
+  if (form & kWithChecksum) given = static_cast<uint32_t>(io_.number(kChecksums, given));
+  else if constexpr (!Coder::kEncodes) given = checksum(from, size);
   io_.patch(from, size, given);
 }
 
@@ -667,19 +666,26 @@ void Transcoder<Coder>::peer() {
   peers_.push_back(address);
 }
 
-bool is_plain(std::span<const std::byte> records) {
+// The size of the record at the beginning of the bytes; 0: there is no whole one.
+size_t record_size(std::span<const std::byte> bytes) {
+  RecordHeader header;
+  if (bytes.size() < sizeof header) return 0;
+  memcpy(&header, bytes.data(), sizeof header);
+  return header.size < sizeof header || header.size % 8 || header.size > bytes.size() ? 0 : header.size;
+}
+
+// Whether the bytes are whole records and nothing else, of which the columns hold all.
+bool are_plain(std::span<const std::byte> records) {
   for (size_t at = 0; at < records.size();) {
-    const auto* header = reinterpret_cast<const RecordHeader*>(records.data() + at);
-    const RecordView record(header, at);
-    if (record_problem(record, false)) return false;
+    const size_t size = record_size(records.subspan(at));
+    const RecordView record(reinterpret_cast<const RecordHeader*>(records.data() + at), at);
+    if (size == 0 || record_problem(record, false)) return false;
     if (record.is_event()) {
-      const uint16_t type = header->type;
-      if (type > kYield) return false;
       for (PartView part : record.event().parts())
         for (size_t n = part.bytes().size(); n < padded(part.bytes().size()); n++)
           if (part.bytes().data()[n] != std::byte{}) return false;
     }
-    at += header->size;
+    at += size;
   }
   return true;
 }
@@ -688,18 +694,13 @@ bool is_plain(std::span<const std::byte> records) {
 
 size_t whole_records(std::span<const std::byte> bytes) {
   size_t at = 0;
-  while (bytes.size() - at >= sizeof(RecordHeader)) {
-    RecordHeader header;
-    memcpy(&header, bytes.data() + at, sizeof header);
-    if (header.size < sizeof header || header.size % 8 || header.size > bytes.size() - at) break;
-    at += header.size;
-  }
+  while (const size_t size = record_size(bytes.subspan(at))) at += size;
   return at;
 }
 
 std::optional<std::vector<std::byte>> to_columns(std::span<const std::byte> records, uint64_t offset,
                                                  ZSTD_CCtx_s* context) {
-  if (records.empty() || whole_records(records) != records.size() || !is_plain(records)) return std::nullopt;
+  if (records.empty() || !are_plain(records)) return std::nullopt;
   Encoder encoder(records);
   Transcoder<Encoder>(encoder, offset).run();
   std::vector<std::byte> out{std::byte{kColumnsFormat}};

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "core/trace/calls.h"
+#include "core/trace/payload.h"
 #include "core/trace/reader.h"
 
 namespace friday {
@@ -94,19 +95,17 @@ class Finder {
     uint64_t at = 0;  // bytes of that transfer in the memory parts before
     for (PartView part : event.parts()) {
       if (part.kind() != format::kMemory) continue;
-      for (; ordinal < transfers.size() && at >= stored(*transfers[ordinal]); ++ordinal) at = 0;
+      for (; ordinal < transfers.size() && at >= trace_payloads().bytes_in_event(*transfers[ordinal]); ++ordinal)
+        at = 0;
       if (ordinal == transfers.size() || (transfers[ordinal]->flags & format::kTruncated)) return;
-      const uint64_t size = std::min<uint64_t>(part.bytes().size(), stored(*transfers[ordinal]) - at);
+      const uint64_t size =
+          std::min<uint64_t>(part.bytes().size(), trace_payloads().bytes_in_event(*transfers[ordinal]) - at);
       const auto offset = static_cast<uint64_t>(part.bytes().data() - record.bytes().data()) + record.offset();
       for (const Edge* edge : edges)
         if (edge->place.received_in == ordinal)
           overlap(node, event, *transfers[ordinal], *edge, at, size, offset, part);
       at += size;
     }
-  }
-
-  static uint64_t stored(const format::TransferPart& moved) {
-    return moved.representation == format::kInline ? moved.length : 0;
   }
 
   // Of the message `edge`, the bytes that stand in a memory part which holds bytes [at, at + size) of the transfer.
