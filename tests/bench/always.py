@@ -5,13 +5,10 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import socket
-import time
-from typing import Callable
 
-from replay import group_file, is_synced
-from support import Bench, Key, Number, Redis, free_ports, load, median, need, wait_until
+from replay import record_redis
+from support import Bench, Key, Number, load, median, need
 
 NAME = "always"
 KEYS = {
@@ -38,26 +35,6 @@ def set_random(port: int, requests: int, size: int) -> None:
                 answers.readline()
 
 
-def recorded(bench: Bench, put: Callable[[int], object]) -> tuple[pathlib.Path, float]:
-    """A primary and two replicas, into which `put` loads values by the primary's port, unrecorded: the recording, and the seconds of the load."""
-    ports, nodes = free_ports(3), []
-    for index, port in enumerate(ports):
-        folder = bench.path("redis")
-        folder.mkdir()
-        copies = ["--replicaof", "127.0.0.1", str(ports[0])] if index else []
-        nodes.append({"name": f"redis-{index}", "command": Redis.command(port) + copies, "cwd": str(folder), "stdout": str(folder / "out"), "stderr": str(folder / "err")})
-    recording = bench.path("redis-rec")
-    process = bench.start([bench.friday, "record", "-o", recording, "--group", group_file(bench, nodes)])
-    wait_until(lambda: is_synced(ports[0]), "two replicas in sync")
-    busy = time.monotonic()
-    put(ports[0])
-    wait_until(lambda: is_synced(ports[0]), "two replicas in sync")
-    busy = time.monotonic() - busy
-    process.send_signal(signal.SIGINT)
-    process.wait(30)
-    return recording, busy
-
-
 def traces(recording: pathlib.Path, *nodes: int) -> list[pathlib.Path]:
     return [recording / "nodes" / str(node) / "trace" for node in nodes]
 
@@ -67,7 +44,7 @@ def stored(recording: pathlib.Path, node: int) -> int:
 
 
 def columns(bench: Bench) -> dict[str, Number]:
-    recording, _ = recorded(bench, lambda port: load(bench, port, "set", 5_000 if bench.quick else 100_000))
+    recording, _, _ = record_redis(bench, lambda port: load(bench, port, "set", 5_000 if bench.quick else 100_000))
     runs = [json.loads(bench.run([bench.build / "bin" / "friday_pack_cost", *traces(recording, 0, 1, 2)])) for _ in range(1 if bench.quick else 5)]
     each = lambda value: median(value(run) for run in runs)
     return {
@@ -79,11 +56,11 @@ def columns(bench: Bench) -> dict[str, Number]:
 
 
 def lean(bench: Bench) -> dict[str, Number]:
-    recording, busy = recorded(bench, lambda port: set_random(port, 2_000 if bench.quick else 100_000, 4_000))
+    recording, busy, _ = record_redis(bench, lambda port: set_random(port, 2_000 if bench.quick else 100_000, 4_000))
     full = stored(recording, 1)
     bench.run([bench.friday, "pack", "--lean", recording], timeout=600)
-    nodes = json.loads(bench.run([bench.friday, "info", "--json", recording]))["nodes"]
-    got = sum(pair["bytes"] for pair in json.loads(bench.run([bench.friday, "info", "--json", recording]))["messages"] if pair["to"] in (1, 2))
+    info = json.loads(bench.run([bench.friday, "info", "--json", recording]))
+    got = sum(pair["bytes"] for pair in info["messages"] if pair["to"] in (1, 2))
     seconds = []
     for _ in range(1 if bench.quick else 3):
         shutil.rmtree(recording / "cache", ignore_errors=True)
@@ -92,7 +69,7 @@ def lean(bench: Bench) -> dict[str, Number]:
     return {
         "log_kb_s_replica": Number(stored(recording, 1) / busy / 1e3),
         "full_kb_s_replica": Number(full / busy / 1e3),
-        "regenerated": Number(sum(node.get("left_out", {"bytes": 0})["bytes"] for node in nodes if node["id"] in (1, 2)) / got),
+        "regenerated": Number(sum(node.get("left_out", {"bytes": 0})["bytes"] for node in info["nodes"] if node["id"] in (1, 2)) / got),
         "restore_ratio": Number(busy / taken.value, busy * taken.spread / taken.value**2, taken.count)}
 
 

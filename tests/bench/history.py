@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import pathlib
 import random
-import signal
 import subprocess
 import sys
 import time
 from typing import Any, Callable, Iterator
 
 from evaluation import Size, record_ring
-from replay import group_file, is_synced, ring_module
-from support import Bench, Key, Number, Redis, Unavailable, free_ports, load, median, need, wait_until
+from replay import record_redis, ring_module, set_and_get
+from support import Bench, Key, Number, Unavailable, median, need
 
 NAME = "history"
 RING_STEPS = {"step": "reverse-stepi", "next": "reverse-next"}
@@ -212,28 +211,12 @@ def record_small_ring(bench: Bench) -> pathlib.Path:
     return recording
 
 
-def record_redis(bench: Bench) -> pathlib.Path:
-    need("redis-server", "redis-tools")
-    ports, nodes = free_ports(3), []
-    for index, port in enumerate(ports):
-        folder = bench.path("redis")
-        folder.mkdir()
-        nodes.append({"name": f"redis-{index}", "command": Redis.command(port) + (["--replicaof", "127.0.0.1", str(ports[0])] if index else []), "cwd": str(folder),
-                      "stdout": str(folder / "out"), "stderr": str(folder / "err")})
-    recording = bench.path("redis-rec")
-    process = bench.start([bench.friday, "record", "-o", recording, "--group", group_file(bench, nodes)])
-    wait_until(lambda: is_synced(ports[0]), "two replicas in sync")
-    for test in ("set", "get"):
-        load(bench, ports[0], test, 2_000 if bench.quick else 20_000)
-    process.send_signal(signal.SIGINT)
-    process.wait(30)
-    return recording
-
-
 def run(bench: Bench) -> dict[str, Number]:
     if not (bench.build / "apps" / "chord").exists():
         raise Unavailable(f"{bench.build}/apps/chord is not built")
-    small, redis = record_small_ring(bench), record_redis(bench)
+    need("redis-server", "redis-tools")
+    small = record_small_ring(bench)
+    redis, _, _ = record_redis(bench, lambda port: set_and_get(bench, port, 2_000 if bench.quick else 20_000))
     numbers = {"origin_hop_ms": origin(bench, small), **steps_back(bench, small, "ring", "process_data", RING_STEPS),
                **steps_back(bench, redis, "redis", "-pending read", REDIS_STEPS)}
     numbers |= passages(bench)

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import socket
 import time
+from typing import Callable
 
 from support import ROOT, Bench, Key, Number, Redis, Unavailable, ask, free_ports, load, median, need, trace_sizes, wait_until
 
@@ -88,10 +89,10 @@ def ring(bench: Bench) -> dict[str, Number]:
 
 
 # -- redis -------------------------------------------------------------------------------------------------------------
-def redis(bench: Bench) -> dict[str, Number]:
-    """Records a redis primary and two replicas under SET and GET from redis-benchmark, which is not recorded, and replays them."""
-    ports = free_ports(3)
-    nodes = []
+def record_redis(bench: Bench, put: Callable[[int], object]) -> tuple[pathlib.Path, float, float]:
+    """Records a redis primary and two replicas, into which `put` loads values by the primary's port from outside of the recording: the
+    recording, the seconds of the load, and those of all."""
+    ports, nodes = free_ports(3), []
     for index, port in enumerate(ports):
         folder = bench.path("redis")
         folder.mkdir()
@@ -102,13 +103,21 @@ def redis(bench: Bench) -> dict[str, Number]:
     process = bench.start([bench.friday, "record", "-o", recording, "--group", group_file(bench, nodes)])
     wait_until(lambda: is_synced(ports[0]), "two replicas in sync")
     busy = time.monotonic()
-    requests = 5_000 if bench.quick else 100_000
-    for test in ("set", "get"):
-        load(bench, ports[0], test, requests)
+    put(ports[0])
     busy = time.monotonic() - busy
     process.send_signal(signal.SIGINT)
     process.wait(30)
-    seconds = time.monotonic() - started
+    return recording, busy, time.monotonic() - started
+
+
+def set_and_get(bench: Bench, port: int, requests: int) -> None:
+    for test in ("set", "get"):
+        load(bench, port, test, requests)
+
+
+def redis(bench: Bench) -> dict[str, Number]:
+    """Replays the recording of a redis primary and two replicas under SET and GET from redis-benchmark."""
+    recording, busy, seconds = record_redis(bench, lambda port: set_and_get(bench, port, 5_000 if bench.quick else 100_000))
     clock, events = speed(bench, recording, "clock", replays(bench))
     free, _ = speed(bench, recording, "free", replays(bench))
     bench.note(f"redis: {seconds:.2f} s ({busy:.2f} s under load), {events} events, replayed in {clock.value:.3f} s (clock), {free.value:.3f} s (free)")
