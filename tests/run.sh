@@ -18,7 +18,7 @@ cores=$(nproc)
 started=$SECONDS
 # Makes the tests independent of the caller's environment: which build they use, preloaded libraries, and which Python modules.
 export FRIDAY_BUILD="$PWD/build/release" LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
-unset LD_PRELOAD PYTHONHOME PYTHONPATH PYTEST_ADDOPTS CTEST_OUTPUT_ON_FAILURE GTEST_FILTER
+unset LD_PRELOAD PYTHONHOME PYTHONPATH PYTHONUNBUFFERED PYTEST_ADDOPTS CTEST_OUTPUT_ON_FAILURE GTEST_FILTER
 
 bash console/setup.sh ${full:+--full} ${lint:+--lint}
 mkdir -p build

@@ -113,7 +113,8 @@ def test_input_comes_from_a_file(recorder, tmp_path):
     assert recording.returncode == 2 and "node cat: stdin: " in recording.stderr and "/absent" in recording.stderr
 
 
-COUNTER = "import time\nfor i in range(2000):\n    print(time.monotonic(), flush=True)\n    time.sleep(0.02)"
+# One write a line: a kill between a number and its end of line would join it to the restarted node's first.
+COUNTER = "import os, time\nfor i in range(2000):\n    os.write(1, f'{time.monotonic()}\\n'.encode())\n    time.sleep(0.02)"
 
 
 def test_events_happen_to_nodes_and_are_marks(recorder):
