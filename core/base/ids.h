@@ -2,6 +2,7 @@
 // explicit access to the value.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,9 @@ struct NodeId {
   uint32_t value = 0;
   auto operator<=>(const NodeId&) const = default;
 };
+
+// Names a node in all recordings that it may come to be in; never reused. Zero: none.
+using Uuid = std::array<uint8_t, 16>;
 
 // The number of an event in its node's trace, from 0. An event is done when its outputs are in the program's memory.
 struct EventIndex {

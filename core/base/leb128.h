@@ -27,4 +27,11 @@ inline std::optional<uint64_t> take_leb128(std::span<const std::byte>& bytes) {
   return std::nullopt;
 }
 
+// Signed differences as numbers that are small if the difference is, whatever its sign: 0, -1, 1, -2, 2, ...
+inline uint64_t zigzag(uint64_t difference) {
+  const auto value = static_cast<int64_t>(difference);
+  return (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
+}
+inline uint64_t unzigzag(uint64_t code) { return (code >> 1) ^ (0 - (code & 1)); }
+
 }  // namespace friday

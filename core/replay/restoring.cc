@@ -34,31 +34,44 @@ struct RestoringPlan {
   std::map<NodeId, uint64_t> missing;  // bytes of which no recorded node is the sender
 };
 
-// Plans the ranges of one node: each is covered by what was received from other nodes, piece by piece.
-void plan_node(RestoringPlan& plan, NodeId id, std::span<const Regenerable> known) {
+// Plans what one node lacks: with which of its events it gets the bytes, and who sends them.
+Result<void> plan_node(RestoringPlan& plan, const Recording& recording, NodeId id) {
   const RestoringPlan::Node& node = plan.nodes.at(id);
   uint64_t place = node.at;
-  auto next = known.begin();
-  for (const LeftOut& range : node.trace.left_out()) {
-    uint64_t covered = 0;
-    while (next != known.end() && next->offset + next->size <= range.offset) ++next;
-    for (auto piece = next; piece != known.end() && piece->offset < range.end(); ++piece) {
-      const uint64_t from = std::max(piece->offset, range.offset);
-      const uint64_t length = std::min(piece->offset + piece->size, range.end()) - from;
-      const uint64_t skipped = from - piece->offset, at = place + (from - range.offset);
+  auto ranges = node.trace.left_out();
+  const auto plan_part = [&](EventView event, PartView part, uint64_t begin) {
+    for (const uint64_t end = begin + part.bytes().size();
+         !ranges.empty() && ranges.front().offset >= begin && ranges.front().end() <= end; ranges = ranges.subspan(1)) {
+      const auto& [offset, size, source] = ranges.front();
       plan.tables->received[id].push_back(
-          {.event = piece->event, .address = piece->address + skipped, .length = length, .place = at});
-      plan.tables->sent[piece->sender].push_back({.event = piece->sender_event,
-                                                  .from = piece->sender_from + skipped,
-                                                  .length = length,
-                                                  .place = at,
-                                                  .message = piece->sender_message,
-                                                  .reserved = 0});
-      covered += length;
+          {.event = event->index, .address = part.address() + (offset - begin), .length = size, .place = place});
+      const NodeInfo* sender = recording.find_uuid(source.node);
+      if (!sender || sender->problem || sender->events == 0) plan.missing[id] += size;
+      else
+        plan.tables->sent[sender->id].push_back({.event = source.event,
+                                                 .from = source.from,
+                                                 .length = size,
+                                                 .place = place,
+                                                 .message = source.message,
+                                                 .reserved = 0});
+      place += size;
     }
-    if (covered < range.size) plan.missing[id] += range.size - covered;
-    place += range.size;
+  };
+  RecordCursor cursor = node.trace.records();
+  while (!ranges.empty() && cursor.next()) {
+    const RecordView& record = cursor.record();
+    if (!record.is_event() || ranges.front().offset >= record.offset() + record.bytes().size()) continue;
+    for (PartView part : record.event().parts())
+      if (part.kind() == format::kMemory)
+        plan_part(record.event(), part,
+                  record.offset() + static_cast<uint64_t>(part.bytes().data() - record.bytes().data()));
   }
+  if (cursor.error()) return std::unexpected(*cursor.error());
+  if (ranges.empty()) return {};
+  return std::unexpected(
+      bad_file(id, fmt::format("{} is damaged: it leaves out {} bytes at offset {} of the trace, and they are not what "
+                               "an event put into the program's memory. Copy the recording again",
+                               packed_path(node.trace.path()), ranges.front().size, ranges.front().offset)));
 }
 
 Result<RestoringPlan> make_plan(const Recording& recording) {
@@ -70,10 +83,7 @@ Result<RestoringPlan> make_plan(const Recording& recording) {
     for (const LeftOut& range : reader.left_out()) plan.tables->bytes += range.size;
     plan.nodes.emplace(node.id, RestoringPlan::Node{std::move(reader), at});
   }
-  if (plan.nodes.empty()) return plan;
-  FRIDAY_TRY(order, Schedule::load_or_compute(recording));
-  FRIDAY_TRY(known, find_regenerable(recording, order));
-  for (auto& [id, node] : plan.nodes) plan_node(plan, id, known[id]);
+  for (const auto& [id, node] : plan.nodes) FRIDAY_TRY_VOID(plan_node(plan, recording, id));
   for (auto& [id, pieces] : plan.tables->sent) std::ranges::stable_sort(pieces, {}, &shim::SentPiece::event);
   return plan;
 }
@@ -264,11 +274,6 @@ Result<void> replace_trace(const Recording& recording, const Rehearsal& rehearsa
 
 namespace {
 
-bool same_place(const Regenerable& a, const Regenerable& b) {
-  return a.offset == b.offset && a.size == b.size && a.sender == b.sender && a.sender_event == b.sender_event &&
-         a.sender_message == b.sender_message && a.sender_from == b.sender_from;
-}
-
 // Of what would be left out, keeps what is found to come from elsewhere once it is not there: where several wrote to
 // one stream at once, or where contents alone told which ends belong together. Returns how much that was.
 Result<size_t> keep_ambiguous(const Rehearsal& rehearsal, std::map<NodeId, std::vector<Regenerable>>& known,
@@ -281,7 +286,7 @@ Result<size_t> keep_ambiguous(const Rehearsal& rehearsal, std::map<NodeId, std::
     const std::vector<Regenerable>& now = found[id];
     kept += std::erase_if(known[id], [&](const Regenerable& bytes) {
       const auto at = std::ranges::lower_bound(now, bytes.offset, {}, &Regenerable::offset);
-      return at == now.end() || !same_place(*at, bytes);
+      return at == now.end() || static_cast<const LeftOut&>(*at) != bytes;
     });
   }
   return kept;

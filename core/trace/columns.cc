@@ -81,12 +81,6 @@ constexpr size_t kMostWords = 512;  // the same of records that are no events
 // Level 3 takes twice as long on a recording of Redis and saves 1 %.
 constexpr int kColumnsLevel = 1;
 
-uint64_t zigzag(uint64_t difference) {
-  const auto value = static_cast<int64_t>(difference);
-  return (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
-}
-uint64_t unzigzag(uint64_t code) { return (code >> 1) ^ (0 - (code & 1)); }
-
 // Damaged input of the decoder. Thrown and caught within this file only, because a coder that reads and writes by the
 // same functions cannot return an error from each.
 struct Damaged : std::runtime_error {

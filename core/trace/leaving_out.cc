@@ -8,8 +8,9 @@ namespace friday {
 
 namespace {
 
-void add_run(std::vector<LeftOut>& list, uint64_t from, uint64_t to) {
-  if (to - from >= kLeastRun) list.push_back({from, to - from});
+// Removes the last run, which is list[first] and what follows, if it is too short.
+void end_run(std::vector<LeftOut>& list, size_t first) {
+  if (first < list.size() && list.back().end() - list[first].offset < kLeastRun) list.resize(first);
 }
 
 // Those of `ranges`, from the first one on, that lie in the block of these bytes, which begins at `at`. None of them
@@ -26,18 +27,22 @@ std::span<const LeftOut> take(std::span<const std::byte> block, uint64_t at, std
 
 std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable) {
   std::vector<LeftOut> list;
-  uint64_t from = 0, to = 0;  // the current run: what stands without gaps in the trace
+  size_t first = 0;  // of the current run: what stands without gaps in the trace
   for (const Regenerable& bytes : regenerable) {
     uint64_t kept = bytes.in_message < kKeptOfMessage ? kKeptOfMessage - bytes.in_message : 0;
     if (bytes.stream && bytes.in_stream < kKeptOfStream) kept = std::max(kept, kKeptOfStream - bytes.in_stream);
     if (kept >= bytes.size) continue;
-    if (kept > 0 || bytes.offset != to) {
-      add_run(list, from, to);
-      from = bytes.offset + kept;
+    LeftOut range = bytes;
+    range.offset += kept;
+    range.size -= kept;
+    range.source.from += kept;
+    if (!list.empty() && list.back().end() != range.offset) {
+      end_run(list, first);
+      first = list.size();
     }
-    to = bytes.offset + bytes.size;
+    list.push_back(range);
   }
-  add_run(list, from, to);
+  end_run(list, first);
   return list;
 }
 
@@ -51,9 +56,7 @@ Result<void> write_without(const TraceReader& trace, std::span<const LeftOut> ra
     FRIDAY_TRY_VOID(read_exactly(fd.get(), bytes, at));
     const auto block = std::span(bytes).first(cutter.cut(bytes));
     const auto left_out = take(block, at, ranges);
-    const uint64_t payload = left_out_hash(block, at, left_out);
-    for (const LeftOut& range : left_out) std::ranges::fill(block.subspan(range.offset - at, range.size), std::byte{});
-    seal_records(block, at, left_out);
+    const uint64_t payload = take_out(block, at, left_out);
     FRIDAY_TRY_VOID(writer.append(block, left_out, payload));
   }
   std::vector<std::byte> page(format::kHeaderSize);

@@ -13,7 +13,7 @@ namespace friday {
 
 // Of what is regenerable, what is worth leaving out. These bytes are kept: the first kKeptOfStream of each direction of
 // a connection, which tell connections apart, the first kKeptOfMessage of each receive, which people want to read, and
-// runs shorter than kLeastRun, for which it would not pay. The ranges rise.
+// runs without a gap that are shorter than kLeastRun, for which it would not pay. The ranges rise.
 inline constexpr uint64_t kKeptOfStream = 4096, kKeptOfMessage = 32, kLeastRun = 64;
 std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable);
 

@@ -193,12 +193,6 @@ Result<void> Merger::open_inputs() {
 
 std::optional<Error> Merger::problem_of(const Recording& recording, const NodeInfo& node) const {
   std::optional<Error> problem = node.problem;
-  if (!problem && node.left_out)
-    problem = Error{ErrorCode::unsupported,
-                    "the recording leaves out payload (pack --lean), and which sends it comes from was tried for this "
-                    "recording alone; merge recordings first, and pack the result",
-                    node.id.value,
-                    {}};
   if (auto regular = check_below(recording.node_directory(node.id)); !problem && !regular) problem = regular.error();
   if (!problem) {
     auto reader = TraceReader::open(recording, node.id, TraceReader::Gaps::allow);

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/leb128.h"
 #include "core/trace/columns.h"
 #include "core/trace/record.h"
 
@@ -40,69 +39,50 @@ struct EndHead {
   uint64_t hash;  // XXH3-64 of the header page that follows
 };
 
-// Precedes its block. A zstd frame follows, of two numbers for each range: the distance from the range before, or from
-// the beginning of the block, and the size.
+// Precedes its block. A zstd frame of the coded list follows (left_out.h).
 struct LeftOutHead {
   uint32_t magic, length;
   char tag[8];
-  uint64_t payload;     // left_out_hash() of what was there
-  uint64_t hash;        // XXH3-64 of the numbers
-  uint32_t count, raw;  // ranges, and bytes of the numbers
+  uint64_t payload;                         // left_out_hash() of what was there
+  uint64_t hash;                            // XXH3-64 of the coded list
+  uint32_t ranges, senders, raw, reserved;  // `raw`: bytes of the coded list
 };
-struct LeftOutList {
-  std::vector<LeftOut> ranges;  // offsets from the beginning of the block
-  uint64_t payload = 0;
-};
+static_assert(sizeof(LeftOutHead) <= sizeof(BlockHead));
 
-constexpr uint32_t kMostLeftOut = kPackBlock / sizeof(format::PartHeader), kMostOfRange = 10;
+constexpr uint32_t kMostLeftOut = kPackBlock / sizeof(format::PartHeader);
 
-// Reads the frame at `at`, which begins with `begin`. None if it is not complete, or damaged.
-std::optional<LeftOutList> read_left_out(int fd, const BlockHead& begin, uint64_t at, uint64_t left) {
-  LeftOutHead head;
-  memcpy(&head, &begin, sizeof head);
+// The coded list of the frame at `at`, which begins with `head`. None if it is not complete, or damaged.
+std::optional<std::vector<std::byte>> read_left_out(int fd, const LeftOutHead& head, uint64_t at, uint64_t left) {
   const uint64_t frame = head.length + 8ull - sizeof head;
-  if (head.length + 8ull < sizeof head || head.length + 8ull > left || head.count == 0 || head.count > kMostLeftOut ||
-      head.raw > head.count * kMostOfRange || frame > ZSTD_compressBound(head.raw) ||
-      memcmp(head.tag, kLeftOutTag, sizeof head.tag) != 0)
+  if (head.length + 8ull < sizeof head || head.length + 8ull > left || head.ranges == 0 || head.ranges > kMostLeftOut ||
+      head.senders > head.ranges || head.raw > head.ranges * (kMostOfLeftOut + sizeof(Uuid)) ||
+      frame > ZSTD_compressBound(head.raw) || memcmp(head.tag, kLeftOutTag, sizeof head.tag) != 0)
     return std::nullopt;
-  std::vector<std::byte> stored(frame), numbers(head.raw);
+  std::vector<std::byte> stored(frame), list(head.raw);
   if (!read_exactly(fd, stored, at + sizeof head) ||
-      ZSTD_decompress(numbers.data(), numbers.size(), stored.data(), stored.size()) != numbers.size() ||
-      XXH3_64bits(numbers.data(), numbers.size()) != head.hash)
+      ZSTD_decompress(list.data(), list.size(), stored.data(), stored.size()) != list.size() ||
+      XXH3_64bits(list.data(), list.size()) != head.hash)
     return std::nullopt;
-  LeftOutList list{{}, head.payload};
-  std::span<const std::byte> next(numbers);
-  uint64_t end = 0;
-  for (uint32_t n = 0; n < head.count; n++) {
-    const auto distance = take_leb128(next), size = take_leb128(next);
-    if (!distance || !size || *distance > kPackBlock || *size == 0 || *size > kPackBlock) return std::nullopt;
-    list.ranges.push_back({end + *distance, *size});
-    end += *distance + *size;
-  }
-  return next.empty() ? std::optional(std::move(list)) : std::nullopt;
+  return list;
 }
 
 // The frame of a block's list.
 Result<std::vector<std::byte>> left_out_frame(std::span<const LeftOut> ranges, uint64_t offset, uint64_t payload,
                                               ZSTD_CCtx* context) {
-  std::vector<std::byte> numbers;
-  uint64_t end = offset;
-  for (const LeftOut& range : ranges) {
-    put_leb128(numbers, range.offset - end);
-    put_leb128(numbers, range.size);
-    end = range.end();
-  }
+  const CodedLeftOut list = code_left_out(ranges, offset);
   LeftOutHead head{kLeftOutMagic,
                    0,
                    {},
                    payload,
-                   XXH3_64bits(numbers.data(), numbers.size()),
-                   static_cast<uint32_t>(ranges.size()),
-                   static_cast<uint32_t>(numbers.size())};
+                   XXH3_64bits(list.bytes.data(), list.bytes.size()),
+                   list.ranges,
+                   list.senders,
+                   static_cast<uint32_t>(list.bytes.size()),
+                   0};
   memcpy(head.tag, kLeftOutTag, sizeof head.tag);
-  std::vector<std::byte> frame(sizeof head + ZSTD_compressBound(numbers.size()));
-  const size_t size = ZSTD_compressCCtx(context, frame.data() + sizeof head, frame.size() - sizeof head, numbers.data(),
-                                        numbers.size(), kLevel);
+  std::vector<std::byte> frame(sizeof head + ZSTD_compressBound(list.bytes.size()));
+  const size_t size = ZSTD_compressCCtx(context, frame.data() + sizeof head, frame.size() - sizeof head,
+                                        list.bytes.data(), list.bytes.size(), kLevel);
   if (ZSTD_isError(size)) return fail(ErrorCode::io, "zstd says \"{}\"", ZSTD_getErrorName(size));
   frame.resize(sizeof head + size);
   head.length = static_cast<uint32_t>(frame.size() - 8);
@@ -136,7 +116,11 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::bad_input, "{} is not a regular file", path);
   const uint64_t size = static_cast<uint64_t>(status.st_size);
   PackedList list;
-  std::optional<LeftOutList> left_out;  // of the next block
+  struct Before {
+    LeftOutHead head;
+    std::vector<std::byte> list;
+  };
+  std::optional<Before> before;  // what the next block leaves out
   for (uint64_t at = 0; at < size;) {
     BlockHead head{};
     const uint64_t left = size - at;
@@ -154,21 +138,28 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
       list.torn = false;
       return list;
     }
-    if (head.magic == kLeftOutMagic && !left_out) {
-      left_out = read_left_out(fd, head, at, left);
-      if (!left_out) return list;
+    if (head.magic == kLeftOutMagic && !before) {
+      before.emplace();
+      memcpy(&before->head, &head, sizeof before->head);
+      auto coded = read_left_out(fd, before->head, at, left);
+      if (!coded) return list;
+      before->list = std::move(*coded);
       at += head.length + 8ull;
       continue;
     }
     if (!has_frame(head, list.end(), left - sizeof head)) return list;
     PackedBlock block{head.offset, head.size, at + sizeof head, head.stored, head.hash, is_columns(head)};
-    if (left_out && (!block.columns || left_out->ranges.back().end() > block.size)) return list;
     block.first_left_out = list.left_out.size();
-    if (left_out) {
-      block.payload = left_out->payload;
-      block.left_out = left_out->ranges.size();
-      for (const LeftOut& range : left_out->ranges) list.left_out.push_back({block.offset + range.offset, range.size});
-      left_out.reset();
+    if (before) {
+      auto ranges = decode_left_out(before->list, before->head.ranges, before->head.senders, block.size);
+      if (!block.columns || !ranges) return list;
+      block.payload = before->head.payload;
+      block.left_out = ranges->size();
+      for (LeftOut& range : *ranges) {
+        range.offset += block.offset;
+        list.left_out.push_back(range);
+      }
+      before.reset();
     }
     list.blocks.push_back(block);
     list.torn = false;
@@ -251,26 +242,6 @@ Result<void> PackedWriter::store(std::span<const std::byte> bytes) {
   }
   stored_ += bytes.size();
   return {};
-}
-
-uint64_t left_out_hash(std::span<const std::byte> block, uint64_t offset, std::span<const LeftOut> ranges) {
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
-  XXH3_64bits_reset(state.get());
-  for (const LeftOut& range : ranges)
-    XXH3_64bits_update(state.get(), block.data() + (range.offset - offset), range.size);
-  return XXH3_64bits_digest(state.get());
-}
-
-void seal_records(std::span<std::byte> block, uint64_t offset, std::span<const LeftOut> ranges) {
-  for (size_t at = 0; at < block.size() && !ranges.empty();) {
-    auto* header = reinterpret_cast<format::RecordHeader*>(block.data() + at);
-    const size_t end = at + header->size;
-    if (header->size < sizeof *header || end > block.size()) return;  // no record; readers say so
-    while (!ranges.empty() && ranges.front().end() <= offset + at) ranges = ranges.subspan(1);
-    if (!ranges.empty() && ranges.front().offset < offset + end && header->checksum != 0)
-      header->checksum = record_checksum(block.subspan(at, header->size), offset + at);
-    at = end;
-  }
 }
 
 // The block as columns, if its bytes were seen to come back from them: the caller discards the plain bytes.

@@ -21,6 +21,7 @@
 #include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/shim/trace_format.h"
+#include "core/trace/left_out.h"
 
 struct ZSTD_CCtx_s;
 
@@ -35,12 +36,6 @@ Beneath packed(const Beneath& trace);
 // The form that exists on disk: `path`, or its compressed form if only that exists. Cache fingerprints look at this
 // file.
 std::string stored_path(const std::string& path);
-
-// A range of the trace that the compressed file does not hold; its block has zeros there.
-struct LeftOut {
-  uint64_t offset, size;  // range in the trace, in bytes
-  uint64_t end() const { return offset + size; }
-};
 
 struct PackedBlock {
   uint64_t offset = 0, size = 0;   // range in the trace, in bytes
@@ -70,12 +65,6 @@ Result<PackedList> list_packed(int fd, const std::string& path);
 // Decompresses one block into `out`, whose size must be block.size. Returns a description of the error, if there is
 // one.
 std::optional<std::string> unpack(int fd, const PackedBlock& block, std::span<std::byte> out);
-
-// The hash of what a block lacks: the XXH3-64 of the bytes of all ranges, one behind the other. `block` is the block
-// with all its bytes, which begin at `offset` in the trace.
-uint64_t left_out_hash(std::span<const std::byte> block, uint64_t offset, std::span<const LeftOut> ranges);
-// Gives the records of a block that have bytes in one of the ranges the checksums of what they hold now.
-void seal_records(std::span<std::byte> block, uint64_t offset, std::span<const LeftOut> ranges);
 
 // Replaces the header page in a complete compressed trace.
 Result<void> replace_packed_header(const std::string& path, std::span<const std::byte> header);

@@ -98,22 +98,11 @@ std::span<const std::byte> kept_output(EventView event) {
   return {};
 }
 
-// A transfer of readv(2), for example, has several memory parts; two transfers never share one.
 Payload PayloadProvider::in_event(EventView event, uint32_t ordinal) const {
-  std::vector<uint64_t> left;  // of each transfer: bytes of it that are still to come
-  for (PartView part : event.parts())
-    if (const format::TransferPart* transfer = part.transfer(); transfer && left.size() <= ordinal)
-      left.push_back(bytes_in_event(*transfer));
   Payload payload;
-  uint32_t current = 0;
-  for (PartView part : event.parts()) {
-    if (part.kind() != format::kMemory) continue;
-    while (current < ordinal && left[current] == 0) ++current;
-    const uint64_t taken = std::min<uint64_t>(left[current], part.bytes().size());
-    if (taken == 0) break;
-    if (current == ordinal) payload.pieces.push_back(part.bytes().first(taken));
-    left[current] -= taken;
-  }
+  for_each_piece(event, [&](const PayloadPiece& piece) {
+    if (piece.ordinal == ordinal) payload.pieces.push_back(piece.bytes);
+  });
   return payload;
 }
 

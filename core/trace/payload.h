@@ -8,6 +8,7 @@
 // mapped trace or into memory of the source, and are good as long as both are.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +63,15 @@ class PayloadSource {
   virtual PayloadAnswer read(const format::TransferPart& transfer, Payload in_event) const = 0;
 };
 
+// Consecutive bytes of a transfer's payload that stand in one memory part of its event.
+struct PayloadPiece {
+  uint32_t ordinal;  // of the transfer in its event
+  const format::TransferPart& transfer;
+  uint64_t before;  // bytes of the transfer in the parts before
+  PartView part;    // of which `bytes` are the first
+  std::span<const std::byte> bytes;
+};
+
 class PayloadProvider {
  public:
   // Knows the representations that need nothing but the event: kInline, kHashOnly and kHeaderOnly.
@@ -72,6 +82,9 @@ class PayloadProvider {
 
   PayloadKnown known(const format::TransferPart& transfer) const;
   uint64_t bytes_in_event(const format::TransferPart& transfer) const;
+  // Calls visit(PayloadPiece) for all payload that stands in the event's memory parts, in their order.
+  template <typename Visit>
+  void for_each_piece(EventView event, Visit&& visit) const;
   // The payload of the event's transfer number `ordinal`, from 0. The event must have that transfer.
   PayloadAnswer read(EventView event, uint32_t ordinal) const;
 
@@ -81,6 +94,32 @@ class PayloadProvider {
 
   std::array<std::shared_ptr<const PayloadSource>, format::kInferred + 1> sources_;
 };
+
+// A transfer of readv(2), for example, has several memory parts; two transfers never share one.
+template <typename Visit>
+void PayloadProvider::for_each_piece(EventView event, Visit&& visit) const {
+  const PartRange parts = event.parts();
+  auto next = parts.begin();  // behind the part of the current transfer
+  const format::TransferPart* transfer = nullptr;
+  uint32_t ordinal = 0;
+  uint64_t before = 0, left = 0;  // of the current transfer
+  for (PartView part : parts) {
+    if (part.kind() != format::kMemory) continue;
+    for (; left == 0 && next != parts.end(); ++next) {
+      const format::TransferPart* found = (*next).transfer();
+      if (!found) continue;
+      ordinal = transfer ? ordinal + 1 : 0;
+      transfer = found;
+      before = 0;
+      left = bytes_in_event(*transfer);
+    }
+    if (left == 0) return;
+    const uint64_t size = std::min<uint64_t>(left, part.bytes().size());
+    if (size > 0) visit(PayloadPiece{ordinal, *transfer, before, part, part.bytes().first(size)});
+    before += size;
+    left -= size;
+  }
+}
 
 // What the event's call has written to the standard output or error, or the first bytes of it; empty if the recording
 // does not have them. Terminals are no channels, so such an event may have no transfer.

@@ -19,7 +19,6 @@
 
 namespace friday {
 
-using Uuid = std::array<uint8_t, 16>;
 std::string hex_text(const Uuid& uuid);
 bool is_zero(const Uuid& uuid);
 

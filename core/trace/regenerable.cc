@@ -85,51 +85,30 @@ class Finder {
                                            : sent->second.received == sent->second.length;
   }
 
-  // The event's first memory parts are the payloads of its transfers, in their order.
   void add(NodeId node, const RecordView& record, std::span<const Edge*> edges) {
-    const EventView event = record.event();
-    std::vector<const format::TransferPart*> transfers;
-    for (PartView part : event.parts())
-      if (part.transfer()) transfers.push_back(part.transfer());
-    size_t ordinal = 0;
-    uint64_t at = 0;  // bytes of that transfer in the memory parts before
-    for (PartView part : event.parts()) {
-      if (part.kind() != format::kMemory) continue;
-      for (; ordinal < transfers.size() && at >= trace_payloads().bytes_in_event(*transfers[ordinal]); ++ordinal)
-        at = 0;
-      if (ordinal == transfers.size() || (transfers[ordinal]->flags & format::kTruncated)) return;
-      const uint64_t size =
-          std::min<uint64_t>(part.bytes().size(), trace_payloads().bytes_in_event(*transfers[ordinal]) - at);
-      const auto offset = static_cast<uint64_t>(part.bytes().data() - record.bytes().data()) + record.offset();
+    trace_payloads().for_each_piece(record.event(), [&](const PayloadPiece& piece) {
+      const auto offset = record.offset() + static_cast<uint64_t>(piece.bytes.data() - record.bytes().data());
       for (const Edge* edge : edges)
-        if (edge->place.received_in == ordinal)
-          overlap(node, event, *transfers[ordinal], *edge, at, size, offset, part);
-      at += size;
-    }
+        if (edge->place.received_in == piece.ordinal) overlap(node, piece, offset, *edge);
+    });
   }
 
-  // Of the message `edge`, the bytes that stand in a memory part which holds bytes [at, at + size) of the transfer.
-  void overlap(NodeId node, EventView event, const format::TransferPart& moved, const Edge& edge, uint64_t at,
-               uint64_t size, uint64_t offset, PartView part) {
+  // Of the message `edge`, the bytes that stand in the piece, which is at `offset` in the trace.
+  void overlap(NodeId node, const PayloadPiece& piece, uint64_t offset, const Edge& edge) {
+    const format::TransferPart& moved = piece.transfer;
     if (moved.direction != format::kIn || (moved.flags & (format::kPeek | format::kOutOfBand | format::kTruncated)))
       return;
     // The payload of a raw socket begins with a header that the sender did not send.
     const bool stream = edge.kind != EdgeKind::datagram;
     if (!stream && moved.length != edge.bytes) return;
-    const uint64_t from = std::max(at, edge.place.received_at);
-    const uint64_t to = std::min({at + size, edge.place.received_at + edge.bytes, moved.length});
+    const uint64_t from = std::max(piece.before, edge.place.received_at);
+    const uint64_t to =
+        std::min({piece.before + piece.bytes.size(), edge.place.received_at + edge.bytes, moved.length});
     if (from >= to) return;
-    found_[node].push_back({.offset = offset + (from - at),
-                            .size = to - from,
-                            .event = event->index,
-                            .address = part.address() + (from - at),
-                            .in_stream = stream ? moved.offset + from : 0,
-                            .in_message = from,
-                            .stream = stream,
-                            .sender = edge.from,
-                            .sender_event = edge.from_event,
-                            .sender_message = edge.place.sent_in,
-                            .sender_from = edge.place.sent_at + (from - edge.place.received_at)});
+    const SentFromCall source{recording_.find(edge.from)->uuid, edge.from_event, edge.place.sent_in,
+                              edge.place.sent_at + (from - edge.place.received_at)};
+    found_[node].push_back(
+        {{offset + (from - piece.before), to - from, source}, stream ? moved.offset + from : 0, from, stream});
   }
 
   const Recording& recording_;

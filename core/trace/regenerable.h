@@ -13,23 +13,17 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/trace/left_out.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/recording.h"
 
 namespace friday {
 
 // Consecutive bytes of one receive that came from one send.
-struct Regenerable {
-  uint64_t offset, size;  // in the receiver's trace, in bytes
-  uint64_t event;         // at which the receiver gets them
-  uint64_t address;       // in its memory
-  uint64_t in_stream;     // how many bytes the channel had received before; 0 for datagrams
-  uint64_t in_message;    // how many bytes of the same receive lie before
-  bool stream;
-  NodeId sender;
-  uint64_t sender_event;    // at whose entry the sender has them in its memory
-  uint32_t sender_message;  // which message of the call (sendmmsg); 0 for other calls
-  uint64_t sender_from;     // bytes of that message before them
+struct Regenerable : LeftOut {
+  uint64_t in_stream = 0;   // how many bytes the channel had received before; 0 for datagrams
+  uint64_t in_message = 0;  // how many bytes of the same receive lie before
+  bool stream = false;
 };
 
 // Of each node of the order those that it received, by `offset`. Traces may leave out payload; then what is left out is

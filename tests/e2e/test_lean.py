@@ -98,11 +98,16 @@ def test_many_at_one_stream(how, recorder, targets, tmp_path):
     same_again(recorder, recording, 0)
 
 
-def test_lean_recordings_are_not_merged(recorder, talk):
+def test_lean_recordings_are_merged(recorder, talk):
+    were = recorder.states(talk.path, 300)
     path, _ = recorder.lean(talk.path)
     other = recorder.record(["/bin/true"], name="other")
-    done = recorder.run([recorder.friday, "merge", "-o", recorder.directory / "both", path, other.path])
-    assert done.returncode == 2 and "merge recordings first" in done.stderr, done
+    done = recorder.run([recorder.friday, "merge", "-o", recorder.directory / "both", other.path, path])
+    assert done.returncode == 0, done
+    both = recorder.directory / "both"
+    recorder.verify(both)
+    assert list(both.glob("cache/restored-*")), "its nodes have other numbers"
+    assert [state[1:] for state in recorder.states(both, 300)][-len(were):] == [state[1:] for state in were]
 
 
 MESSAGES = r"""

@@ -1,6 +1,6 @@
 # The parts of replay that work without a process: how stops, deaths and ends of replays are judged.
 file(GLOB replay_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/replay_*_test.cc)
-add_executable(friday_replay_test ${replay_tests})
+add_executable(friday_replay_test ${replay_tests} ${CMAKE_CURRENT_LIST_DIR}/trace_writer.cc)
 target_link_libraries(friday_replay_test PRIVATE friday_flags friday_replay GTest::gmock GTest::gtest_main)
 gtest_discover_tests(friday_replay_test TEST_PREFIX unit.replay. PROPERTIES TIMEOUT 60)
 
