@@ -34,7 +34,8 @@ struct RecordOptions {
   std::optional<uint64_t> seed;
   uint32_t state_every = 0;
   std::string output;
-  bool chaos = false, strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false;
+  bool chaos = false, strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false,
+       lean = false;
   bool print_systemd = false, print_container = false;
 };
 
@@ -46,8 +47,11 @@ std::string readable_size(uint64_t bytes) {
 
 // Formats how much one or several nodes recorded.
 std::string amount(const NodeSummary& node) {
-  return fmt::format("{}, {}{}", counted(node.events, "event"), readable_size(node.bytes),
-                     node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "");
+  return fmt::format("{}, {}{}{}", counted(node.events, "event"), readable_size(node.bytes),
+                     node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "",
+                     node.left_out ? fmt::format(", of which {} are left out, as a replay makes them again",
+                                                 readable_size(node.left_out))
+                                   : "");
 }
 
 // Prints a line for each node; if there are many, only for nodes with a noteworthy end.
@@ -62,6 +66,7 @@ void print_nodes(const std::vector<NodeSummary>& nodes) {
       rest.events += node.events;
       rest.bytes += node.bytes;
       rest.stored += node.stored ? node.stored : node.bytes;
+      rest.left_out += node.left_out;
     } else if (printed == kMostLines) {
       unprinted++;
     } else {
@@ -126,6 +131,7 @@ int print_service(const RecordOptions& options) {
     request.command[0] = std::filesystem::absolute(request.command[0]).lexically_normal().string();
   if (options.strict) request.options.push_back("--strict");
   if (options.no_compress) request.options.push_back("--no-compress");
+  if (options.lean) request.options.push_back("--lean");
   auto text = options.print_systemd ? systemd_drop_in(request) : container_entry_point(request);
   if (!text) return complain("record", text.error());
   fmt::print("{}", *text);
@@ -157,6 +163,7 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
   launch.collector.catch_all_only = options.catch_all;
   launch.collector.state_every = options.state_every;
   launch.collector.compress = !options.no_compress;
+  launch.collector.lean = options.lean;
   if (!options.quiet) launch.collector.tell = tell_as("record");
   if (!options.max_size.empty()) {
     FRIDAY_TRY(size, parse_size(options.max_size));
@@ -282,7 +289,12 @@ void add_record_command(CLI::App& app, int* status) {
   command->add_option("--keep-output", options->output,
                       "Keep up to this much of the text that each program writes to its standard output and error, and "
                       "more where it is less than half of the program's trace (16M unless told otherwise; none)");
-  command->add_flag("--no-compress", options->no_compress, "Do not compress what the programs have left behind");
+  auto* no_compress =
+      command->add_flag("--no-compress", options->no_compress, "Do not compress what the programs have left behind");
+  command
+      ->add_flag("--lean", options->lean,
+                 "Leave out what recorded programs receive from each other; a replay makes it again when it is needed")
+      ->excludes(no_compress);
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the recording, also at its end");
   command->add_flag("--no-patch", options->catch_all,
                     "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");

@@ -47,6 +47,7 @@ struct CollectorOptions {
   uint64_t output = kUsualOutput;
   std::optional<uint64_t> chaos;  // the seed with which the programs are disturbed at random; without it they are not
   bool compress = true;
+  bool lean = false;      // leave out what recorded processes have received from each other; needs `compress`
   uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
   Progress::Tell tell;    // called during long file copies, for which programs wait; may be empty
 };
@@ -55,8 +56,9 @@ struct NodeSummary {
   uint32_t id = 0;
   std::string name;
   uint64_t events = 0, bytes = 0;
-  uint64_t stored = 0;  // size on disk in bytes, if compressed
-  std::string ended;    // for example "exit 0", "signal 9", "replaced by exec", "recording ended at call futex"
+  uint64_t stored = 0;    // size on disk in bytes, if compressed
+  uint64_t left_out = 0;  // bytes of payload that its trace lacks
+  std::string ended;      // for example "exit 0", "signal 9", "replaced by exec", "recording ended at call futex"
   bool complete = true;
   int wait_status = -1;  // of its process; -1: unknown
   bool disk_full = false;

@@ -85,7 +85,12 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
   node.header = static_cast<FileHeader*>(mapped);
   node.trace = std::move(trace);
-  if (options_.compress) node.packed = packer_.add(file);
+  if (options_.compress) {
+    Uuid uuid, parent{};
+    std::ranges::copy(node.uuid, uuid.begin());
+    if (forked) std::ranges::copy(node.parent_uuid, parent.begin());
+    node.packed = packer_.add(file, node.trace.get(), uuid, parent);
+  }
   return {};
 }
 
@@ -178,6 +183,7 @@ void Collector::close_node(Node& node) {
     if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0)
       node.end_text += " (the trace could not be trimmed)";
     if (gone && !(pack && packer_.ended(*node.packed, node.trace.get(), end))) {
+      if (node.packed) packer_.stays(*node.packed, node.trace.get(), end);
       node.header->packing = 0;
       seal_header(std::as_writable_bytes(std::span(reinterpret_cast<char*>(node.header), format::kHeaderSize)));
     }

@@ -11,28 +11,45 @@
 #include "core/base/background.h"
 #include "core/base/poll_set.h"
 #include "core/base/refusals.h"
+#include "core/trace/columns.h"
+#include "core/trace/leaving_out.h"
 #include "core/trace/record.h"
 
 namespace friday {
 
-Packer::Trace* Packer::add(const Beneath& file) {
-  auto trace = std::make_unique<Trace>(file);
-  traces_.push_back(std::move(trace));
-  return traces_.back().get();
+namespace {
+
+constexpr uint64_t kNotedToTheEnd = ~uint64_t{0};
+
+}  // namespace
+
+Packer::Trace* Packer::add(const Beneath& file, int plain, const Uuid& node, const Uuid& parent) {
+  traces_.push_back(std::make_unique<Trace>(file));
+  Trace& trace = *traces_.back();
+  trace.node = node;
+  trace.parent = parent;
+  if (payload_ == Payload::leave_out) hand_over(trace, plain, 0, News::added);
+  return &trace;
 }
 
 void Packer::left(Trace& trace, int plain, uint64_t committed) {
-  if (committed >= format::kHeaderSize + kPackBlock) hand_over(trace, plain, committed, false);
+  if (committed >= format::kHeaderSize + kPackBlock) hand_over(trace, plain, committed, News::left);
 }
 
-bool Packer::ended(Trace& trace, int plain, uint64_t committed) { return hand_over(trace, plain, committed, true); }
+bool Packer::ended(Trace& trace, int plain, uint64_t committed) {
+  return hand_over(trace, plain, committed, News::ended);
+}
+
+void Packer::stays(Trace& trace, int plain, uint64_t committed) {
+  if (payload_ == Payload::leave_out) hand_over(trace, plain, committed, News::stays);
+}
 
 // `trace.plain` is set before the first message that lets the packer thread use it, and is not changed here afterwards.
-bool Packer::hand_over(Trace& trace, int plain, uint64_t committed, bool ended) {
+bool Packer::hand_over(Trace& trace, int plain, uint64_t committed, News news) {
   if (!start()) return false;
   if (!trace.handed_over) trace.plain.reset(fcntl(plain, F_DUPFD_CLOEXEC, 3));
   trace.handed_over = true;
-  return send({&trace, committed, ended});
+  return send({&trace, committed, news});
 }
 
 // Starts the packer thread, at most one attempt. Returns false if there is no thread.
@@ -80,9 +97,16 @@ bool Packer::take_messages(bool wait) {
       continue;
     }
     taken_++;
-    message.trace->goal = std::max(message.trace->goal, message.committed);
-    message.trace->finish |= message.ended;
-    if (std::ranges::find(work_, message.trace) == work_.end()) work_.push_back(message.trace);
+    Trace& trace = *message.trace;
+    if (payload_ == Payload::leave_out && !trace.number) {
+      trace.number = regenerable_.add(trace.node, trace.parent);
+      noted_.push_back(&trace);
+    }
+    if (message.news == News::added) continue;
+    trace.given_up |= message.news == News::stays;
+    trace.goal = std::max(trace.goal, message.committed);
+    trace.finish |= message.news == News::ended || message.news == News::stays;
+    if (std::ranges::find(work_, &trace) == work_.end()) work_.push_back(&trace);
   }
   return more;
 }
@@ -116,10 +140,11 @@ bool Packer::move_block(Trace& trace) {
     if (!writer) return false;
     trace.writer.emplace(std::move(*writer));
   }
+  if (payload_ == Payload::leave_out) note_all();
   buffer_.resize(size);
   if (!read_exactly(trace.plain.get(), buffer_, end)) return false;
   size = trace.cutter.cut(buffer_);
-  if (!trace.writer->append(std::span(buffer_).first(size))) return false;
+  if (!store_block(trace, std::span(buffer_).first(size))) return false;
   trace.stored = trace.writer->stored();
   // On a file system without holes the plain file keeps its size until the end.
   // Whole pages; of the first one, what lies before the block has moved already.
@@ -132,8 +157,57 @@ bool Packer::move_block(Trace& trace) {
   return true;
 }
 
+// Appends the next block of the trace to its compressed form.
+bool Packer::store_block(Trace& trace, std::span<std::byte> block) {
+  const uint64_t offset = trace.writer->end();
+  const auto left_out = find_left_out(trace, block, offset);
+  if (left_out.empty()) return trace.writer->append(block).has_value();
+  const uint64_t payload = take_out(block, offset, left_out);
+  if (!trace.writer->append(block, left_out, payload))
+    return read_exactly(trace.plain.get(), block, offset) && trace.writer->append(block);
+  for (const LeftOut& range : left_out) trace.left_out += range.size;
+  return true;
+}
+
+std::vector<LeftOut> Packer::find_left_out(const Trace& trace, std::span<const std::byte> block, uint64_t offset) {
+  if (!trace.number || whole_records(block) != block.size()) return {};
+  return choose_left_out(regenerable_.find(*trace.number, block, offset));
+}
+
+// Notes what all traces say of sends, as far as they go now.
+void Packer::note_all() {
+  for (Trace* trace : noted_) note(*trace);
+  regenerable_.settle();
+  std::erase_if(noted_, [](const Trace* trace) { return !trace->plain || trace->noted == kNotedToTheEnd; });
+}
+
+void Packer::note(Trace& trace) {
+  constexpr uint64_t kStep = 1u << 20;
+  format::FileHeader header;
+  if (!trace.plain || !read_exactly(trace.plain.get(), std::as_writable_bytes(std::span(&header, 1)), 0)) return;
+  // Records that the program has committed stay as they are.
+  while (trace.noted < header.committed) {
+    looked_at_.resize(std::min(kStep, header.committed - trace.noted));
+    if (!read_exactly(trace.plain.get(), looked_at_, trace.noted)) return;
+    size_t size = whole_records(looked_at_);
+    regenerable_.note(*trace.number, std::span(looked_at_).first(size));
+    if (size == 0) size = reinterpret_cast<const format::RecordHeader*>(looked_at_.data())->size;  // no send has such
+    if (size < sizeof(format::RecordHeader) || size > header.committed - trace.noted) {
+      trace.noted = kNotedToTheEnd;  // no record; readers say so
+      return;
+    }
+    trace.noted += size;
+  }
+  if (trace.finish && trace.noted >= trace.goal) trace.noted = kNotedToTheEnd;
+}
+
 void Packer::close(Trace& trace) {
-  if (trace.given_up || !trace.writer) return;
+  if (trace.given_up || !trace.writer) {
+    if (payload_ == Payload::keep) return;
+    note_all();
+    trace.plain.reset();
+    return;
+  }
   trace.given_up = true;
   std::vector<std::byte> page(format::kHeaderSize);
   if (!read_exactly(trace.plain.get(), page, 0)) return;
@@ -152,7 +226,7 @@ void Packer::close(Trace& trace) {
 void Packer::finish(bool hurry) {
   if (!thread_.joinable()) return;
   stop_ = true;
-  send({nullptr, 0, false});
+  send({nullptr, 0, News::left});
   thread_.join();
   if (!hurry) {
     take_messages(false);

@@ -3,6 +3,9 @@
 // collector's thread only sends it small messages through a pipe and reads atomics; it never waits for the packer's
 // thread, which may get no processor time for long.
 //
+// A lean packer also looks at the traces as they grow, and leaves out what recorded processes have received from each
+// other (core/trace/live_regenerable.h).
+//
 // Killing the process at any moment loses nothing: a block is removed from the trace only after its compressed form is
 // on disk.
 #pragma once
@@ -16,6 +19,7 @@
 #include <vector>
 
 #include "core/base/fd.h"
+#include "core/trace/live_regenerable.h"
 #include "core/trace/packed.h"
 
 namespace friday {
@@ -25,12 +29,17 @@ class Packer {
   // One trace. The collector may read the public members at any time.
   struct Trace {
     explicit Trace(Beneath plain_form) : file(std::move(plain_form)) {}
-    std::atomic<uint64_t> removed = 0;  // bytes removed from the plain file
-    std::atomic<uint64_t> stored = 0;   // size of the compressed file
+    std::atomic<uint64_t> removed = 0;   // bytes removed from the plain file
+    std::atomic<uint64_t> stored = 0;    // size of the compressed file
+    std::atomic<uint64_t> left_out = 0;  // bytes of payload that the compressed file lacks
 
    private:
     friend class Packer;
     bool handed_over = false;  // used by the collector only
+    Uuid node{}, parent{};
+    // Of a lean packer: its number in LiveRegenerable, and up to where it was noted there.
+    std::optional<size_t> number;
+    uint64_t noted = format::kHeaderSize;
     Beneath file;
     UniqueFd plain;
     std::optional<PackedWriter> writer;
@@ -39,18 +48,21 @@ class Packer {
     bool finish = false, given_up = false;
   };
 
-  Packer() = default;
+  enum class Payload { keep, leave_out };
+  explicit Packer(Payload payload) : payload_(payload) {}
   ~Packer() { finish(true); }
   Packer(const Packer&) = delete;
 
-  // Registers a trace. In the functions below, `plain` is the trace's descriptor, which is duplicated when the first
-  // block moves.
-  Trace* add(const Beneath& file);
+  // Registers a trace. Here and below, `plain` is the trace's descriptor, which is duplicated when the first block
+  // moves, by a lean packer at once. `node`: its uuid; `parent`: that of the node that it was forked from, or zero.
+  Trace* add(const Beneath& file, int plain, const Uuid& node, const Uuid& parent);
   // Call when the program will not access anything before `committed` any more.
   void left(Trace& trace, int plain, uint64_t committed);
   // Call when nobody writes to the trace any more: compresses the rest and then removes the plain file. Returns false
   // if there is no packer thread; then the trace stays as it is.
   bool ended(Trace& trace, int plain, uint64_t committed);
+  // Call instead of ended() if the trace shall stay as it is.
+  void stays(Trace& trace, int plain, uint64_t committed);
 
   // Whether work in progress may still free disk space.
   bool busy() const { return asked_ != done_.load(std::memory_order_acquire); }
@@ -65,20 +77,26 @@ class Packer {
   void finish(bool hurry);
 
  private:
+  enum class News { added, left, ended, stays };
   struct Message {
     Trace* trace;  // null: no more messages follow
     uint64_t committed;
-    bool ended;
+    News news;
   };
-  bool hand_over(Trace& trace, int plain, uint64_t committed, bool ended);
+  bool hand_over(Trace& trace, int plain, uint64_t committed, News news);
   bool start();
   bool send(const Message& message);
   void run();
   bool take_messages(bool wait);
   void pack(Trace& trace);
   bool move_block(Trace& trace);
+  bool store_block(Trace& trace, std::span<std::byte> block);
+  void note_all();
+  void note(Trace& trace);
+  std::vector<LeftOut> find_left_out(const Trace& trace, std::span<const std::byte> block, uint64_t offset);
   void close(Trace& trace);
 
+  const Payload payload_;
   std::vector<std::unique_ptr<Trace>> traces_;
   UniqueFd reading_, writing_, woken_;
   std::thread thread_;
@@ -89,6 +107,9 @@ class Packer {
   std::deque<Trace*> work_;
   uint64_t taken_ = 0;
   std::vector<std::byte> buffer_;
+  std::vector<Trace*> noted_;  // the traces that may still have something to note
+  std::vector<std::byte> looked_at_;
+  LiveRegenerable regenerable_;
   std::vector<std::string> notices_;
 };
 

@@ -11,7 +11,7 @@ CLI, BENCHMARK, SERVER = "/usr/bin/redis-cli", "/usr/bin/redis-benchmark", "/usr
 class Redis:
     """A recorded group of servers; index 0 is the primary."""
 
-    def __init__(self, recorder, ports, directory, *options):
+    def __init__(self, recorder, ports, directory, *options, record=()):
         self.recorder, self.ports = recorder, ports
         nodes = []
         for index, port in enumerate(ports):
@@ -20,7 +20,7 @@ class Redis:
             copies = ["--replicaof", "127.0.0.1", str(ports[0])] if index else []
             nodes.append({"name": f"redis-{index}", "cwd": str(place), "stdout": f"redis-{index}.log", "command": [
                 SERVER, "--port", str(port), "--bind", "127.0.0.1", "--daemonize", "no", "--save", "", "--repl-diskless-sync-delay", "0", *copies, *options]})
-        self.running = recorder.start_record({"node": nodes})
+        self.running = recorder.start_record({"node": nodes}, options=record)
         for port in ports:
             wait_until(lambda: answers(port), f"no server at {port}", 30)
 

@@ -1,4 +1,5 @@
-// Traces without payload that their senders have: what may be left out, what is read of the rest, and what comes back.
+// Traces without payload that their senders have: what may be left out, what is
+// read of the rest, and what comes back.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -9,7 +10,9 @@
 #include <deque>
 #include <random>
 
+#include "core/trace/columns.h"
 #include "core/trace/leaving_out.h"
+#include "core/trace/live_regenerable.h"
 #include "core/trace/logical_time.h"
 #include "core/trace/reader.h"
 #include "core/trace/regenerable.h"
@@ -24,8 +27,8 @@ using testing::TemporaryRecording;
 
 constexpr uint64_t kStream = 1, kPackets = 2, kOutside = 3;
 
-// Node 0 sends a stream and datagrams to node 1, which receives the stream at other boundaries, and things from
-// outside.
+// Node 0 sends a stream and datagrams to node 1, which receives the stream at
+// other boundaries, and things from outside.
 class Lean : public ::testing::Test {
  protected:
   Lean() {
@@ -170,6 +173,93 @@ TEST_F(Lean, AllThatIsWorthItIsLeftOut) {
     if (n + 1 < ranges.size() && ranges[n + 1].offset == ranges[n].end()) continue;
     EXPECT_GE(ranges[n].end() - ranges[first].offset, kLeastRun) << "a run without a gap";
     first = n + 1;
+  }
+}
+
+// Where each regenerable byte of the trace comes from.
+std::map<uint64_t, std::pair<uint64_t, uint64_t>> sources_of(std::span<const Regenerable> list) {
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> sources;
+  for (const Regenerable& bytes : list)
+    for (uint64_t n = 0; n < bytes.size; n++) sources[bytes.offset + n] = {bytes.source.event, bytes.source.from + n};
+  return sources;
+}
+
+// Gives LiveRegenerable the traces in steps of whole records, and asks it for
+// what node 1 has received.
+class GrowingTraces {
+ public:
+  GrowingTraces(const Recording& recording, std::string sender, std::string receiver)
+      : texts_{std::move(sender), std::move(receiver)} {
+    for (uint32_t n = 0; n < 2; n++) live_.add(recording.find(NodeId{n})->uuid, {});
+  }
+  bool whole() const { return noted_[1] == texts_[1].size(); }
+  std::span<const std::byte> grow(size_t trace, size_t most) {
+    const auto left = std::as_bytes(std::span(texts_[trace])).subspan(noted_[trace]);
+    const auto records = left.first(whole_records(left.first(std::min(most, left.size()))));
+    live_.note(trace, records);
+    noted_[trace] += records.size();
+    return records;
+  }
+  void receive(size_t most) {
+    const uint64_t offset = format::kHeaderSize + noted_[1];
+    const auto block = grow(1, most);
+    live_.settle();
+    for (const Regenerable& bytes : live_.find(1, block, offset)) found_.push_back(bytes);
+  }
+  const std::vector<Regenerable>& found() const { return found_; }
+
+ private:
+  std::string texts_[2];
+  size_t noted_[2] = {0, 0};
+  LiveRegenerable live_;
+  std::vector<Regenerable> found_;
+};
+
+TEST_F(Lean, WhileTheTracesGrowTheSameIsFound) {
+  const auto wanted = sources_of(known());
+  const std::string sender = bytes_of(NodeId{0});
+  GrowingTraces all(opened(), sender, original_);
+  all.grow(0, sender.size());
+  all.receive(original_.size());
+  EXPECT_TRUE(sources_of(all.found()) == wanted);
+  // Of a send that is received in two blocks, what is in the first one is not
+  // known in time.
+  GrowingTraces in_blocks(opened(), sender, original_);
+  for (in_blocks.grow(0, sender.size()); !in_blocks.whole();) in_blocks.receive(1500 + random_() % 20'000);
+  EXPECT_GT(sources_of(in_blocks.found()).size(), wanted.size() * 9 / 10);
+}
+
+TEST_F(Lean, WhileTheTracesGrowNothingWrongIsFound) {
+  const auto wanted = sources_of(known());
+  const std::string sender = bytes_of(NodeId{0});
+  size_t found = 0;
+  for (int round = 0; round < 50; round++) {
+    GrowingTraces late(opened(), sender, original_);
+    while (!late.whole()) {
+      late.grow(0, random_() % 5000);
+      late.receive(1500 + random_() % 5000);
+    }
+    for (const auto& [offset, source] : sources_of(late.found())) {
+      ASSERT_EQ(wanted.at(offset), source) << offset;
+      found++;
+    }
+  }
+  EXPECT_GT(found, 5 * wanted.size());
+}
+
+TEST_F(Lean, OtherBytesAreNotWhatWasSent) {
+  const std::string sender = bytes_of(NodeId{0});
+  const auto wanted = known();
+  for (const Regenerable& bytes : {wanted[7], wanted[20], wanted.back()}) {
+    std::string other = original_;
+    other[bytes.offset - format::kHeaderSize + bytes.size / 2] ^= 1;
+    const std::vector<LeftOut> changed = {bytes};
+    seal_records(std::as_writable_bytes(std::span(other)), format::kHeaderSize, changed);
+    GrowingTraces all(opened(), sender, other);
+    for (all.grow(0, sender.size()); !all.whole();) all.receive(100'000);
+    const auto found = sources_of(all.found());
+    EXPECT_FALSE(found.contains(bytes.offset + bytes.size / 2));
+    EXPECT_GT(found.size(), sources_of(wanted).size() / 2);
   }
 }
 

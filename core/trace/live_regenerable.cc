@@ -1,0 +1,263 @@
+#include "core/trace/live_regenerable.h"
+
+#include <sys/syscall.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "core/trace/address.h"
+#include "core/trace/calls.h"
+#include "core/trace/payload.h"
+#include "core/trace/reader.h"
+
+namespace friday {
+
+using namespace format;
+
+namespace {
+
+// Calls visit(RecordView) for each of the records that is sound, its checksum included if that is asked for.
+template <typename Visit>
+void for_each_record(std::span<const std::byte> records, uint64_t offset, bool checksums, Visit&& visit) {
+  for (size_t at = 0; at < records.size();) {
+    const auto* header = reinterpret_cast<const RecordHeader*>(records.data() + at);
+    const RecordView record(header, offset + at);
+    if (!record_problem(record, checksums)) visit(record);
+    at += header->size;
+  }
+}
+
+// Streams have names that both ends can tell. Of a socketpair each end has a name of its own for what it sends.
+std::string name_of(const Address& from, const Address& to) { return text(from) + ">" + text(to); }
+std::string name_of(const ChannelRecord& record) { return fmt::format("{}:{}", record.device, record.inode); }
+
+}  // namespace
+
+size_t LiveRegenerable::add(const Uuid& node, const Uuid& parent) {
+  by_node_[node] = traces_.size();
+  traces_.push_back({node, parent, {}, {}});
+  return traces_.size() - 1;
+}
+
+std::shared_ptr<LiveRegenerable::Stream> LiveRegenerable::stream(const std::string& name) {
+  std::weak_ptr<Stream>& known = streams_[name];
+  auto found = known.lock();
+  if (!found) known = found = std::make_shared<Stream>();
+  return found;
+}
+
+// Null if nothing is known of it. A forked process has the channels of its parent.
+LiveRegenerable::Channel* LiveRegenerable::channel(size_t trace, uint64_t number) {
+  auto& own = traces_[trace].channels;
+  auto found = own.find(number);
+  if (found == own.end()) {
+    const auto parent = by_node_.find(traces_[trace].parent);
+    const Channel* inherited =
+        parent != by_node_.end() && parent->second < trace ? channel(parent->second, number) : nullptr;
+    if (!inherited) return nullptr;
+    found = own.emplace(number, *inherited).first;
+  }
+  found->second.used = ++uses_;
+  return &found->second;
+}
+
+void LiveRegenerable::note_channel(Trace& trace, const ChannelRecord& record) {
+  Channel& known = trace.channels[record.channel];
+  known.kind = record.kind;
+  known.used = ++uses_;
+  if (record.kind == kChannelPipe) {
+    known.out = known.in = stream(name_of(record));
+  } else if (record.kind == kChannelStream) {
+    const Address local = parse_address(record.local), remote = parse_address(record.remote);
+    known.own = name_of(record);
+    if (!local.is_inet() || !local.known() || !remote.known()) return;
+    known.out = stream(name_of(local, remote));
+    known.in = stream(name_of(remote, local));
+  } else {
+    return;
+  }
+  known.in->claimed = true;
+}
+
+// The two ends of a socketpair receive what the other one sends.
+void LiveRegenerable::note_pair(size_t trace, EventView event) {
+  std::vector<Channel*> ends;
+  for (PartView part : event.parts())
+    for (const DescriptorsPart& opened : part.descriptors()) ends.push_back(channel(trace, opened.channel));
+  if (ends.size() != 2 || !ends[0] || !ends[1] || ends[0] == ends[1]) return;
+  for (const auto& [from, to] : {std::pair(ends[0], ends[1]), std::pair(ends[1], ends[0])}) {
+    if (from->kind != kChannelStream) continue;
+    from->out = to->in = stream(from->own);
+    from->out->claimed = true;
+  }
+}
+
+void LiveRegenerable::note_send(Trace& trace, EventView event, Channel& through, const TransferPart& moved,
+                                uint32_t ordinal) {
+  const uint64_t seed = std::exchange(through.hash, moved.hash);
+  if (moved.representation != kHashOnly || moved.length == 0 || moved.offset + moved.length < moved.offset ||
+      (moved.flags & kOutOfBand) || sent_from(event->call).shape == SentFrom::Shape::none)
+    return;
+  Send send{moved.offset, moved.length, moved.hash, seed, event->entry_ticks, {trace.node, event->index, ordinal, 0}};
+  if (const auto released = trace.released.find(event.thread());
+      event.type() == kReturn && released != trace.released.end())
+    std::tie(send.source.event, send.ticks) = released->second;
+  if (through.kind == kChannelDatagram || through.kind == kChannelSeqpacket) {
+    if (datagrams_.size() >= kMostDatagrams) {
+      datagrams_before_ = std::move(datagrams_);
+      datagrams_.clear();
+    }
+    datagrams_[moved.hash] = send;
+  } else if (through.out) {
+    // Another connection between the same addresses.
+    if (send.start == 0) *through.out = {{}, through.out->claimed, 0, 0, {}};
+    through.out->sends.push_back(send);
+  }
+}
+
+void LiveRegenerable::note_event(size_t index, EventView event) {
+  Trace& trace = traces_[index];
+  if (event.type() == kRelease) trace.released[event.thread()] = {event->index, event->entry_ticks};
+  if (event.type() != kCall && event.type() != kReturn) return;
+  if (event->call == SYS_socketpair && event->result == 0) note_pair(index, event);
+  uint32_t ordinal = 0;
+  for (PartView part : event.parts()) {
+    const TransferPart* moved = part.transfer();
+    if (!moved) continue;
+    if (moved->direction == kOut)
+      if (Channel* through = channel(index, moved->channel)) note_send(trace, event, *through, *moved, ordinal);
+    ordinal++;
+  }
+}
+
+void LiveRegenerable::note(size_t trace, std::span<const std::byte> records) {
+  for_each_record(records, 0, false, [&](const RecordView& record) {
+    if (const ChannelRecord* described = record.channel()) note_channel(traces_[trace], *described);
+    else if (record.is_event()) note_event(trace, record.event());
+  });
+}
+
+void LiveRegenerable::settle() {
+  for (Trace& trace : traces_) {
+    if (trace.channels.size() <= kMostChannels) continue;
+    std::vector<uint64_t> uses;
+    for (const auto& [number, known] : trace.channels) uses.push_back(known.used);
+    const auto middle = uses.begin() + static_cast<ptrdiff_t>(uses.size() / 2);
+    std::ranges::nth_element(uses, middle);
+    std::erase_if(trace.channels, [&](const auto& each) { return each.second.used < *middle; });
+  }
+  std::erase_if(streams_, [](const auto& each) {
+    const auto stream = each.second.lock();
+    if (!stream) return true;
+    const size_t most = stream->claimed ? kMostWaiting : kMostUnclaimed;
+    if (stream->sends.size() > most)
+      stream->sends.erase(stream->sends.begin(), stream->sends.end() - static_cast<ptrdiff_t>(most));
+    return false;
+  });
+}
+
+// Whether the pieces, which follow each other without a gap, have the bytes that were sent.
+bool LiveRegenerable::agrees(const Send& send, std::span<const Piece> pieces) {
+  gathered_.clear();
+  for (const Piece& piece : pieces) {
+    const uint64_t from = std::max(piece.start, send.start), to = std::min(piece.end(), send.end());
+    if (send.ticks > piece.ticks) return false;
+    const auto part = piece.bytes.subspan(from - piece.start, to - from);
+    if (part.size() == send.length) return run_hash(part, send.seed) == send.hash;
+    gathered_.insert(gathered_.end(), part.begin(), part.end());
+  }
+  return gathered_.size() == send.length && run_hash(gathered_, send.seed) == send.hash;
+}
+
+// `pieces`: what was received of the stream in this block.
+void LiveRegenerable::match(Stream& stream, std::vector<Piece>& pieces) {
+  std::ranges::stable_sort(pieces, {}, &Piece::start);
+  if (!stream.tail.empty() && stream.tail_start + stream.tail.size() == pieces.front().start)
+    pieces.insert(pieces.begin(), {stream.tail_start, stream.tail, 0, 0, pieces.front().ticks});
+  const uint64_t end = pieces.back().end();
+  auto first = pieces.begin();  // that does not lie before the send
+  for (; !stream.sends.empty() && stream.sends.front().end() <= end; stream.sends.pop_front()) {
+    const Send& send = stream.sends.front();
+    while (first != pieces.end() && first->end() <= send.start) ++first;
+    if (first == pieces.end() || first->start > send.start || stream.refusals >= kMostRefusals) continue;
+    auto last = first;
+    while (last->end() < send.end() && last + 1 != pieces.end() && (last + 1)->start == last->end()) ++last;
+    if (last->end() < send.end()) continue;
+    if (!agrees(send, std::span(first, last + 1))) {
+      stream.refusals++;
+      continue;
+    }
+    stream.refusals = 0;
+    for (auto piece = first; piece <= last; ++piece) {
+      const uint64_t from = std::max(piece->start, send.start), to = std::min(piece->end(), send.end());
+      if (piece->offset == 0 || from == to) continue;
+      SentFromCall source = send.source;
+      source.from = from - send.start;
+      const uint64_t within = from - piece->start;
+      found_.push_back({{piece->offset + within, to - from, source}, from, piece->in_message + within, true});
+    }
+  }
+  keep_tail(stream, pieces);
+}
+
+// Keeps what was received of the send that is not complete, so that the rest of it can be compared.
+void LiveRegenerable::keep_tail(Stream& stream, std::span<const Piece> pieces) {
+  std::vector<std::byte> tail;
+  if (!stream.sends.empty() && stream.sends.front().start < pieces.back().end() &&
+      stream.sends.front().length <= kMostTail && stream.refusals < kMostRefusals) {
+    stream.tail_start = stream.sends.front().start;
+    uint64_t next = stream.tail_start;
+    for (const Piece& piece : pieces) {
+      if (piece.end() <= next) continue;
+      if (piece.start > next) {
+        tail.clear();
+        break;
+      }
+      const auto part = piece.bytes.subspan(next - piece.start);
+      tail.insert(tail.end(), part.begin(), part.end());
+      next = piece.end();
+    }
+  }
+  stream.tail = std::move(tail);
+}
+
+void LiveRegenerable::match_datagram(const Piece& piece, const TransferPart& moved) {
+  for (const auto* known : {&datagrams_, &datagrams_before_}) {
+    const auto send = known->find(moved.hash);
+    if (send == known->end()) continue;
+    const Send& sent = send->second;
+    if (sent.length == moved.length && sent.length == piece.bytes.size() && sent.ticks <= piece.ticks &&
+        run_hash(piece.bytes, 0) == sent.hash)
+      found_.push_back({{piece.offset, sent.length, sent.source}, 0, 0, false});
+    return;
+  }
+}
+
+// Notes a piece of payload in `record` for match(), or finds the datagram that it is.
+void LiveRegenerable::receive(const PayloadPiece& piece, EventView event, const RecordView& record, Channel& through) {
+  const TransferPart& moved = piece.transfer;
+  const auto offset = record.offset() + static_cast<uint64_t>(piece.bytes.data() - record.bytes().data());
+  const Piece got{moved.offset + piece.before, piece.bytes, offset, piece.before, event.return_ticks()};
+  if (through.kind == kChannelDatagram || through.kind == kChannelSeqpacket) match_datagram(got, moved);
+  else if (through.in && !through.in->sends.empty() && got.end() > got.start)
+    received_[through.in.get()].push_back(got);
+}
+
+std::vector<Regenerable> LiveRegenerable::find(size_t trace, std::span<const std::byte> block, uint64_t offset) {
+  received_.clear();
+  found_.clear();
+  for_each_record(block, offset, true, [&](const RecordView& record) {
+    if (!record.is_event() || (record.type() != kCall && record.type() != kReturn)) return;
+    trace_payloads().for_each_piece(record.event(), [&](const PayloadPiece& piece) {
+      const TransferPart& moved = piece.transfer;
+      if (moved.direction != kIn || (moved.flags & (kPeek | kOutOfBand | kTruncated))) return;
+      if (Channel* through = channel(trace, moved.channel)) receive(piece, record.event(), record, *through);
+    });
+  });
+  for (auto& [stream, pieces] : received_) match(*stream, pieces);
+  std::ranges::sort(found_, {}, &Regenerable::offset);
+  return std::move(found_);
+}
+
+}  // namespace friday

@@ -1,0 +1,114 @@
+// Finds which received bytes need not be stored (regenerable.h) while the programs still run and their traces grow.
+//
+// What each recorded process sends is remembered, with its hash, until the bytes come by at a receiver: those that have
+// the hash of a send, at its place in the stream, are what was sent, and can be left out. So nothing is believed: a
+// mistake about which ends belong together costs no more than bytes that stay. Seen are TCP connections between
+// recorded processes, pipes, socketpairs, and datagrams; other Unix connections are not, nor are sends larger than
+// kMostTail.
+//
+// Memory is bounded, at the price of bytes that stay: channels that were not used for long are forgotten, and so are
+// sends that nobody has received for long.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/trace/payload.h"
+#include "core/trace/record.h"
+#include "core/trace/regenerable.h"
+
+namespace friday {
+
+class LiveRegenerable {
+ public:
+  // Adds a trace of this recording, and returns its number. `parent`: the node that it was forked from; zero if none.
+  size_t add(const Uuid& node, const Uuid& parent);
+
+  // Notes what the next records of a trace say of channels and sends. `records`: whole records. Of records that the
+  // caller skips, it says nothing.
+  void note(size_t trace, std::span<const std::byte> records);
+  // Forgets what is too old; to be called when all traces have been noted as far as they go.
+  void settle();
+
+  // What can be left out of a block of whole records, which begins at `offset` in the trace and whose records have been
+  // noted; in rising order. The blocks of a trace must be asked for in their order.
+  std::vector<Regenerable> find(size_t trace, std::span<const std::byte> block, uint64_t offset);
+
+ private:
+  static constexpr size_t kMostChannels = 1 << 16;   // of a trace
+  static constexpr size_t kMostWaiting = 1 << 16;    // sends of a stream that wait for their receiver
+  static constexpr size_t kMostUnclaimed = 64;       // the same, if no recorded process has the other end yet
+  static constexpr size_t kMostDatagrams = 1 << 16;  // of all
+  static constexpr unsigned kMostRefusals = 8;       // hashes in a row that do not agree
+  static constexpr uint64_t kMostTail = 4u << 20;    // bytes of a stream that are kept for a send that is not complete
+
+  struct Send {
+    uint64_t start, length;  // in the stream, in bytes
+    uint64_t hash, seed;
+    uint64_t ticks;  // when the call was entered
+    SentFromCall source;
+    uint64_t end() const { return start + length; }
+  };
+  // One direction of a connection.
+  struct Stream {
+    std::deque<Send> sends;  // in the order in which they were noted
+    bool claimed = false;    // a recorded process has the receiving end
+    unsigned refusals = 0;
+    // The last received bytes, from the beginning of a send on whose end has not been received yet.
+    uint64_t tail_start = 0;
+    std::vector<std::byte> tail;
+  };
+  struct Channel {
+    uint32_t kind = 0;
+    std::string own;  // how the stream that it sends is called
+    std::shared_ptr<Stream> out, in;
+    uint64_t hash = 0;  // of the last send: the seed of the next
+    uint64_t used = 0;
+  };
+  struct Trace {
+    Uuid node{}, parent{};
+    std::unordered_map<uint64_t, Channel> channels;
+    std::unordered_map<uint32_t, std::pair<uint64_t, uint64_t>> released;  // by thread: event and entry of its call
+  };
+  // Received bytes of one stream, consecutive in the trace.
+  struct Piece {
+    uint64_t start;  // in the stream
+    std::span<const std::byte> bytes;
+    uint64_t offset;      // in the trace; 0: not in this block
+    uint64_t in_message;  // bytes of the same receive before them
+    uint64_t ticks;       // when the receive had returned
+    uint64_t end() const { return start + bytes.size(); }
+  };
+
+  Channel* channel(size_t trace, uint64_t number);
+  std::shared_ptr<Stream> stream(const std::string& name);
+  void note_channel(Trace& trace, const format::ChannelRecord& record);
+  void note_event(size_t trace, EventView event);
+  void note_pair(size_t trace, EventView event);
+  void note_send(Trace& trace, EventView event, Channel& through, const format::TransferPart& moved, uint32_t ordinal);
+  void receive(const PayloadPiece& piece, EventView event, const RecordView& record, Channel& through);
+  void match(Stream& stream, std::vector<Piece>& pieces);
+  bool agrees(const Send& send, std::span<const Piece> pieces);
+  void keep_tail(Stream& stream, std::span<const Piece> pieces);
+  void match_datagram(const Piece& piece, const format::TransferPart& moved);
+
+  std::vector<Trace> traces_;
+  std::map<Uuid, size_t> by_node_;
+  std::unordered_map<std::string, std::weak_ptr<Stream>> streams_;
+  std::unordered_map<uint64_t, Send> datagrams_, datagrams_before_;  // by hash
+  uint64_t uses_ = 0;
+  // Used by find().
+  std::map<Stream*, std::vector<Piece>> received_;
+  std::vector<Regenerable> found_;
+  std::vector<std::byte> gathered_;
+};
+
+}  // namespace friday
