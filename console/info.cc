@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "console/complain.h"
+#include "console/info_channels.h"
 #include "console/live.h"
 #include "console/say.h"
 #include "core/base/counted.h"
@@ -25,8 +26,8 @@ namespace {
 using nlohmann::json;
 
 struct InfoOptions {
-  std::string recording;
-  bool as_json = false, live = false;
+  std::string recording, nodes;
+  bool as_json = false, live = false, channels = false;
 };
 
 struct Modules {
@@ -299,6 +300,7 @@ void print_info(const json& info) {
 
 int run_info(const InfoOptions& options) {
   if (options.live) return show_live(options.recording, options.as_json);
+  if (options.channels) return show_channels(options.recording, options.nodes, options.as_json);
   auto recording = Recording::open(options.recording);
   if (!recording) return complain("info", recording.error());
   auto schedule = Schedule::load_or_compute(*recording);
@@ -319,8 +321,12 @@ void add_info_command(CLI::App& app, int* status) {
   command->add_option("recording", options->recording, "The recording")->required();
   command->add_flag("--live", options->live,
                     "Whether it is being recorded right now, by which process, how much, how fast");
+  auto* channels = command->add_flag(
+      "--channels", options->channels,
+      "What moved through each socket, pipe and file, how fast, and what of it is left out or could be");
+  command->add_option("--node", options->nodes, "With --channels: only these nodes")->needs(channels);
   command->add_flag("--json", options->as_json, "Print JSON");
-  command->footer("Examples:\n  friday info REC\n  friday info --live REC");
+  command->footer("Examples:\n  friday info REC\n  friday info --live REC\n  friday info --channels REC --node 2");
   command->callback([options, status] { *status = run_info(*options); });
 }
 

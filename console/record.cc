@@ -28,8 +28,8 @@ namespace {
 
 struct RecordOptions {
   std::string recording, name, group, max_size;
-  std::vector<std::string> command, predicates;
-  std::string keep;
+  std::vector<std::string> command, predicates, keep_channel, drop_channel;
+  std::string keep, budget;
   unsigned until_failure = 0, failures = 1;
   std::optional<uint64_t> seed;
   uint32_t state_every = 0;
@@ -80,6 +80,28 @@ void print_nodes(const std::vector<NodeSummary>& nodes) {
     fmt::print(stderr, "friday: {}: {}; ended with 0\n", counted(well, printed ? "more node" : "node"), amount(rest));
 }
 
+// Says which nodes took more than the budget, and why.
+void print_over_budget(const RecordOptions& options, const std::vector<NodeSummary>& nodes) {
+  const auto budget = parse_size(options.budget, 0);
+  if (!budget) return;
+  for (const NodeSummary& node : nodes) {
+    const uint64_t stored = node.stored ? node.stored : node.bytes;
+    const double allowed = static_cast<double>(*budget) * (node.seconds + Budget::kBurstSeconds);
+    if (static_cast<double>(stored) <= allowed) continue;
+    const std::string why =
+        node.foreign > stored / 2
+            ? fmt::format(
+                  "{} came from files and from programs that are not recorded, and no replay of another node makes "
+                  "that "
+                  "again",
+                  readable_size(node.foreign))
+            : "its events, what it had at the start and what no replay of another node makes again need that";
+    say(stderr, "friday: node {} {} took {} a second, more than --budget {}: {}\n", node.id, node.name,
+        readable_size(static_cast<uint64_t>(static_cast<double>(stored) / std::max(node.seconds, 1.0))), options.budget,
+        why);
+  }
+}
+
 // Says which calls of these nodes were refused, as a program may have failed or hung over that.
 void print_refused(const std::string& path, const std::vector<NodeSummary>& nodes) {
   const auto recording = Recording::open(path);
@@ -94,6 +116,7 @@ void print_refused(const std::string& path, const std::vector<NodeSummary>& node
 
 void print_summary(const RecordOptions& options, const LaunchResult& result) {
   print_nodes(result.nodes);
+  print_over_budget(options, result.nodes);
   if (result.left_out)
     say(stderr, "friday: {} {} not recorded: {}\n", result.left_out,
         result.left_out == 1 ? "process was" : "processes were", result.left_out_because);
@@ -132,6 +155,7 @@ int print_service(const RecordOptions& options) {
   if (options.strict) request.options.push_back("--strict");
   if (options.no_compress) request.options.push_back("--no-compress");
   if (options.lean) request.options.push_back("--lean");
+  if (!options.budget.empty()) request.options.insert(request.options.end(), {"--budget", options.budget});
   auto text = options.print_systemd ? systemd_drop_in(request) : container_entry_point(request);
   if (!text) return complain("record", text.error());
   fmt::print("{}", *text);
@@ -163,7 +187,14 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
   launch.collector.catch_all_only = options.catch_all;
   launch.collector.state_every = options.state_every;
   launch.collector.compress = !options.no_compress;
-  launch.collector.lean = options.lean;
+  if (options.lean || !options.budget.empty()) {
+    LeanOptions lean{0, options.keep_channel, options.drop_channel};
+    if (!options.budget.empty()) {
+      FRIDAY_TRY(budget, parse_size(options.budget, 0));
+      lean.budget = budget;
+    }
+    launch.collector.lean = std::move(lean);
+  }
   if (!options.quiet) launch.collector.tell = tell_as("record");
   if (!options.max_size.empty()) {
     FRIDAY_TRY(size, parse_size(options.max_size));
@@ -295,6 +326,24 @@ void add_record_command(CLI::App& app, int* status) {
       ->add_flag("--lean", options->lean,
                  "Leave out what recorded programs receive from each other; a replay makes it again when it is needed")
       ->excludes(no_compress);
+  auto* budget =
+      command
+          ->add_option(
+              "--budget", options->budget,
+              "Store this much a second for each node (100K): of what recorded programs receive from each other "
+              "as much as fits, channels of low rate first; the rest is left out")
+          ->excludes(no_compress);
+  command
+      ->add_option("--keep-channel", options->keep_channel,
+                   "With --budget: always keep what comes by channels of this kind (pipe) or with this address "
+                   "('127.0.0.1:*'); may be repeated")
+      ->allow_extra_args(false)
+      ->needs(budget);
+  command
+      ->add_option("--drop-channel", options->drop_channel,
+                   "With --budget: never keep it, if a replay can make it again")
+      ->allow_extra_args(false)
+      ->needs(budget);
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the recording, also at its end");
   command->add_flag("--no-patch", options->catch_all,
                     "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");

@@ -47,7 +47,8 @@ struct CollectorOptions {
   uint64_t output = kUsualOutput;
   std::optional<uint64_t> chaos;  // the seed with which the programs are disturbed at random; without it they are not
   bool compress = true;
-  bool lean = false;      // leave out what recorded processes have received from each other; needs `compress`
+  // Leave out what recorded processes have received from each other; needs `compress`.
+  std::optional<LeanOptions> lean;
   uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
   Progress::Tell tell;    // called during long file copies, for which programs wait; may be empty
 };
@@ -58,6 +59,8 @@ struct NodeSummary {
   uint64_t events = 0, bytes = 0;
   uint64_t stored = 0;    // size on disk in bytes, if compressed
   uint64_t left_out = 0;  // bytes of payload that its trace lacks
+  uint64_t foreign = 0;   // of a lean recording: bytes of payload that no replay of another node makes again
+  double seconds = 0;     // for which it was recorded
   std::string ended;      // for example "exit 0", "signal 9", "replaced by exec", "recording ended at call futex"
   bool complete = true;
   int wait_status = -1;  // of its process; -1: unknown

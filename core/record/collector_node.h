@@ -20,6 +20,12 @@
 
 namespace friday {
 
+inline int64_t now_ns(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
 struct Collector::Node {
   uint32_t id = 0;
   NodeOrigin origin;
@@ -34,6 +40,7 @@ struct Collector::Node {
   bool waits_for_room = false, dropped = false, replaced = false;
   uint64_t events = 0, bytes = 0;  // final values, once the node is closed
   int64_t started_ns = 0;
+  int64_t began_ns = now_ns(CLOCK_MONOTONIC);
   int wait_status = -1;
   int64_t ended_ns = 0;  // CLOCK_MONOTONIC when its process was seen to have ended
   uint32_t end_reason = 0;
@@ -58,12 +65,6 @@ struct Collector::Node {
     return text;
   }
 };
-
-inline int64_t now_ns(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return now.tv_sec * 1000000000ll + now.tv_nsec;
-}
 
 inline std::unexpected<Error> cannot_write(int error, const std::string& path) {
   if (error == ENOSPC || error == EDQUOT || error == EFBIG)

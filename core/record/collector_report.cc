@@ -86,7 +86,9 @@ std::vector<NodeSummary> Collector::summaries() const {
     s.wait_status = node->wait_status;
     s.disk_full = node->end_reason == format::kEndDiskFull;
     if (node->packed && node->packed->stored) s.stored = node->bytes - node->packed->removed + node->packed->stored;
-    if (node->packed) s.left_out = node->packed->left_out;
+    if (node->packed) s.left_out = node->packed->left_out, s.foreign = node->packed->foreign;
+    const int64_t end_ns = node->ended_ns ? node->ended_ns : now_ns(CLOCK_MONOTONIC);
+    s.seconds = static_cast<double>(end_ns - node->began_ns) / 1e9;
     if (!node->execution_problem.empty() && node->end_reason == format::kEndExec) {
       s.ended = (node->hello ? "recording ended by execve: " : "never recorded: ") + node->execution_problem;
       s.complete = false;

@@ -23,6 +23,7 @@ namespace {
 
 constexpr uint64_t kRoom = 16u << 20;            // added to a trace at a time
 constexpr int64_t kSoonUsedNs = 10'000'000'000;  // a trace that uses up its room faster than this is written quickly
+constexpr uint64_t kLeastLean = 64u << 10;       // a trace below this is not worth to be made lean
 constexpr uint64_t kLeastRoom = 1u << 20;        // the minimum for a new trace
 
 void wake(uint32_t* word) {
@@ -179,7 +180,7 @@ void Collector::close_node(Node& node) {
       node.wait_status = W_EXITCODE(0, own_death);
     node.events = node.header->events;
     node.bytes = gone ? end : node.header->allocated;
-    const bool pack = gone && node.packed && end >= format::kHeaderSize + kPackBlock;
+    const bool pack = gone && node.packed && end >= (options_.lean ? kLeastLean : format::kHeaderSize + kPackBlock);
     if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0)
       node.end_text += " (the trace could not be trimmed)";
     if (gone && !(pack && packer_.ended(*node.packed, node.trace.get(), end))) {

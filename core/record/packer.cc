@@ -28,7 +28,7 @@ Packer::Trace* Packer::add(const Beneath& file, int plain, const Uuid& node, con
   Trace& trace = *traces_.back();
   trace.node = node;
   trace.parent = parent;
-  if (payload_ == Payload::leave_out) hand_over(trace, plain, 0, News::added);
+  if (lean_) hand_over(trace, plain, 0, News::added);
   return &trace;
 }
 
@@ -41,7 +41,7 @@ bool Packer::ended(Trace& trace, int plain, uint64_t committed) {
 }
 
 void Packer::stays(Trace& trace, int plain, uint64_t committed) {
-  if (payload_ == Payload::leave_out) hand_over(trace, plain, committed, News::stays);
+  if (lean_) hand_over(trace, plain, committed, News::stays);
 }
 
 // `trace.plain` is set before the first message that lets the packer thread use it, and is not changed here afterwards.
@@ -98,7 +98,7 @@ bool Packer::take_messages(bool wait) {
     }
     taken_++;
     Trace& trace = *message.trace;
-    if (payload_ == Payload::leave_out && !trace.number) {
+    if (lean_ && !trace.number) {
       trace.number = regenerable_.add(trace.node, trace.parent);
       noted_.push_back(&trace);
     }
@@ -140,7 +140,7 @@ bool Packer::move_block(Trace& trace) {
     if (!writer) return false;
     trace.writer.emplace(std::move(*writer));
   }
-  if (payload_ == Payload::leave_out) note_all();
+  if (lean_) note_all();
   buffer_.resize(size);
   if (!read_exactly(trace.plain.get(), buffer_, end)) return false;
   size = trace.cutter.cut(buffer_);
@@ -159,19 +159,30 @@ bool Packer::move_block(Trace& trace) {
 
 // Appends the next block of the trace to its compressed form.
 bool Packer::store_block(Trace& trace, std::span<std::byte> block) {
-  const uint64_t offset = trace.writer->end();
-  const auto left_out = find_left_out(trace, block, offset);
-  if (left_out.empty()) return trace.writer->append(block).has_value();
+  const uint64_t offset = trace.writer->end(), before = trace.writer->stored();
+  auto left_out = find_left_out(trace, block, offset);
   const uint64_t payload = take_out(block, offset, left_out);
-  if (!trace.writer->append(block, left_out, payload))
-    return read_exactly(trace.plain.get(), block, offset) && trace.writer->append(block);
+  bool done = trace.writer->append(block, left_out, payload).has_value();
+  if (!done && !left_out.empty()) {
+    left_out.clear();
+    done = read_exactly(trace.plain.get(), block, offset) && trace.writer->append(block);
+  }
+  if (!done) return false;
   for (const LeftOut& range : left_out) trace.left_out += range.size;
+  if (trace.budget) trace.budget->stored(trace.writer->stored() - before);
   return true;
 }
 
-std::vector<LeftOut> Packer::find_left_out(const Trace& trace, std::span<const std::byte> block, uint64_t offset) {
+std::vector<LeftOut> Packer::find_left_out(Trace& trace, std::span<const std::byte> block, uint64_t offset) {
   if (!trace.number || whole_records(block) != block.size()) return {};
-  return choose_left_out(regenerable_.find(*trace.number, block, offset));
+  if (!trace.budget)
+    trace.budget = std::make_unique<Budget>(
+        *lean_, trace.ticks_per_second,
+        [this, number = *trace.number](uint64_t channel) { return regenerable_.names(number, channel); });
+  const auto found = regenerable_.find(*trace.number, block, offset);
+  trace.foreign += found.received;
+  for (const Regenerable& bytes : found.regenerable) trace.foreign -= bytes.size;
+  return trace.budget->choose(found.regenerable);
 }
 
 // Notes what all traces say of sends, as far as they go now.
@@ -185,6 +196,7 @@ void Packer::note(Trace& trace) {
   constexpr uint64_t kStep = 1u << 20;
   format::FileHeader header;
   if (!trace.plain || !read_exactly(trace.plain.get(), std::as_writable_bytes(std::span(&header, 1)), 0)) return;
+  trace.ticks_per_second = std::max<uint64_t>(header.ticks_per_second, 1);
   // Records that the program has committed stay as they are.
   while (trace.noted < header.committed) {
     looked_at_.resize(std::min(kStep, header.committed - trace.noted));
@@ -203,7 +215,7 @@ void Packer::note(Trace& trace) {
 
 void Packer::close(Trace& trace) {
   if (trace.given_up || !trace.writer) {
-    if (payload_ == Payload::keep) return;
+    if (!lean_) return;
     note_all();
     trace.plain.reset();
     return;

@@ -4,7 +4,7 @@
 // thread, which may get no processor time for long.
 //
 // A lean packer also looks at the traces as they grow, and leaves out what recorded processes have received from each
-// other (core/trace/live_regenerable.h).
+// other (core/trace/live_regenerable.h), as far as a budget wants it (budget.h).
 //
 // Killing the process at any moment loses nothing: a block is removed from the trace only after its compressed form is
 // on disk.
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "core/base/fd.h"
+#include "core/record/budget.h"
 #include "core/trace/live_regenerable.h"
 #include "core/trace/packed.h"
 
@@ -32,6 +33,7 @@ class Packer {
     std::atomic<uint64_t> removed = 0;   // bytes removed from the plain file
     std::atomic<uint64_t> stored = 0;    // size of the compressed file
     std::atomic<uint64_t> left_out = 0;  // bytes of payload that the compressed file lacks
+    std::atomic<uint64_t> foreign = 0;  // of a lean packer: bytes of payload that no replay of another node makes again
 
    private:
     friend class Packer;
@@ -40,6 +42,8 @@ class Packer {
     // Of a lean packer: its number in LiveRegenerable, and up to where it was noted there.
     std::optional<size_t> number;
     uint64_t noted = format::kHeaderSize;
+    uint64_t ticks_per_second = 1;
+    std::unique_ptr<Budget> budget;
     Beneath file;
     UniqueFd plain;
     std::optional<PackedWriter> writer;
@@ -48,8 +52,7 @@ class Packer {
     bool finish = false, given_up = false;
   };
 
-  enum class Payload { keep, leave_out };
-  explicit Packer(Payload payload) : payload_(payload) {}
+  explicit Packer(std::optional<LeanOptions> lean) : lean_(std::move(lean)) {}
   ~Packer() { finish(true); }
   Packer(const Packer&) = delete;
 
@@ -93,10 +96,10 @@ class Packer {
   bool store_block(Trace& trace, std::span<std::byte> block);
   void note_all();
   void note(Trace& trace);
-  std::vector<LeftOut> find_left_out(const Trace& trace, std::span<const std::byte> block, uint64_t offset);
+  std::vector<LeftOut> find_left_out(Trace& trace, std::span<const std::byte> block, uint64_t offset);
   void close(Trace& trace);
 
-  const Payload payload_;
+  const std::optional<LeanOptions> lean_;
   std::vector<std::unique_ptr<Trace>> traces_;
   UniqueFd reading_, writing_, woken_;
   std::thread thread_;

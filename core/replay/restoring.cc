@@ -129,7 +129,8 @@ Result<UniqueFd> lock_restoring(const Recording& recording) {
 
 Result<Restored> restore_payload(const Recording& asked, const RestoringOptions& options) {
   if (!lacks_payload(asked)) return Restored{};
-  FRIDAY_TRY(lock, lock_restoring(asked));
+  const auto lock = lock_restoring(asked);
+  if (!lock) return std::unexpected(lock.error());
   FRIDAY_TRY(recording, Recording::open(asked.path()));  // another process may have restored it meanwhile
   FRIDAY_TRY(plan, make_plan(recording));
   if (!plan.missing.empty()) return std::unexpected(not_all_senders(recording, plan));

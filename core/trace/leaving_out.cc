@@ -25,11 +25,11 @@ std::span<const LeftOut> take(std::span<const std::byte> block, uint64_t at, std
 
 }  // namespace
 
-std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable) {
+std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable, uint64_t heads) {
   std::vector<LeftOut> list;
   size_t first = 0;  // of the current run: what stands without gaps in the trace
   for (const Regenerable& bytes : regenerable) {
-    uint64_t kept = bytes.in_message < kKeptOfMessage ? kKeptOfMessage - bytes.in_message : 0;
+    uint64_t kept = heads - std::min(heads, bytes.in_message);
     if (bytes.stream && bytes.in_stream < kKeptOfStream) kept = std::max(kept, kKeptOfStream - bytes.in_stream);
     if (kept >= bytes.size) continue;
     LeftOut range = bytes;

@@ -12,10 +12,10 @@
 namespace friday {
 
 // Of what is regenerable, what is worth leaving out. These bytes are kept: the first kKeptOfStream of each direction of
-// a connection, which tell connections apart, the first kKeptOfMessage of each receive, which people want to read, and
-// runs without a gap that are shorter than kLeastRun, for which it would not pay. The ranges rise.
+// a connection, which tell connections apart, the first `heads` of each receive, which people want to read, and runs
+// without a gap that are shorter than kLeastRun, for which it would not pay. The ranges rise.
 inline constexpr uint64_t kKeptOfStream = 4096, kKeptOfMessage = 32, kLeastRun = 64;
-std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable);
+std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable, uint64_t heads = kKeptOfMessage);
 
 // Writes the whole trace to `file`, which must not exist, without the payload in `ranges`. The trace must be complete.
 Result<void> write_without(const TraceReader& trace, std::span<const LeftOut> ranges, const Beneath& file);

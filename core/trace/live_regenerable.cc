@@ -8,6 +8,7 @@
 
 #include "core/trace/address.h"
 #include "core/trace/calls.h"
+#include "core/trace/channels.h"
 #include "core/trace/payload.h"
 #include "core/trace/reader.h"
 
@@ -66,10 +67,12 @@ void LiveRegenerable::note_channel(Trace& trace, const ChannelRecord& record) {
   Channel& known = trace.channels[record.channel];
   known.kind = record.kind;
   known.used = ++uses_;
+  const Address local = parse_address(record.local), remote = parse_address(record.remote);
+  known.local = local.known() ? text(local) : "";
+  known.remote = remote.known() ? text(remote) : "";
   if (record.kind == kChannelPipe) {
     known.out = known.in = stream(name_of(record));
   } else if (record.kind == kChannelStream) {
-    const Address local = parse_address(record.local), remote = parse_address(record.remote);
     known.own = name_of(record);
     if (!local.is_inet() || !local.known() || !remote.known()) return;
     known.out = stream(name_of(local, remote));
@@ -174,7 +177,7 @@ bool LiveRegenerable::agrees(const Send& send, std::span<const Piece> pieces) {
 void LiveRegenerable::match(Stream& stream, std::vector<Piece>& pieces) {
   std::ranges::stable_sort(pieces, {}, &Piece::start);
   if (!stream.tail.empty() && stream.tail_start + stream.tail.size() == pieces.front().start)
-    pieces.insert(pieces.begin(), {stream.tail_start, stream.tail, 0, 0, pieces.front().ticks});
+    pieces.insert(pieces.begin(), {stream.tail_start, stream.tail, 0, 0, pieces.front().ticks, 0});
   const uint64_t end = pieces.back().end();
   auto first = pieces.begin();  // that does not lie before the send
   for (; !stream.sends.empty() && stream.sends.front().end() <= end; stream.sends.pop_front()) {
@@ -195,7 +198,12 @@ void LiveRegenerable::match(Stream& stream, std::vector<Piece>& pieces) {
       SentFromCall source = send.source;
       source.from = from - send.start;
       const uint64_t within = from - piece->start;
-      found_.push_back({{piece->offset + within, to - from, source}, from, piece->in_message + within, true});
+      found_.regenerable.push_back({{piece->offset + within, to - from, source},
+                                    from,
+                                    piece->in_message + within,
+                                    true,
+                                    piece->channel,
+                                    piece->ticks});
     }
   }
   keep_tail(stream, pieces);
@@ -229,7 +237,7 @@ void LiveRegenerable::match_datagram(const Piece& piece, const TransferPart& mov
     const Send& sent = send->second;
     if (sent.length == moved.length && sent.length == piece.bytes.size() && sent.ticks <= piece.ticks &&
         run_hash(piece.bytes, 0) == sent.hash)
-      found_.push_back({{piece.offset, sent.length, sent.source}, 0, 0, false});
+      found_.regenerable.push_back({{piece.offset, sent.length, sent.source}, 0, 0, false, piece.channel, piece.ticks});
     return;
   }
 }
@@ -238,15 +246,16 @@ void LiveRegenerable::match_datagram(const Piece& piece, const TransferPart& mov
 void LiveRegenerable::receive(const PayloadPiece& piece, EventView event, const RecordView& record, Channel& through) {
   const TransferPart& moved = piece.transfer;
   const auto offset = record.offset() + static_cast<uint64_t>(piece.bytes.data() - record.bytes().data());
-  const Piece got{moved.offset + piece.before, piece.bytes, offset, piece.before, event.return_ticks()};
+  const Piece got{moved.offset + piece.before, piece.bytes, offset, piece.before, event.return_ticks(), moved.channel};
+  found_.received += piece.bytes.size();
   if (through.kind == kChannelDatagram || through.kind == kChannelSeqpacket) match_datagram(got, moved);
   else if (through.in && !through.in->sends.empty() && got.end() > got.start)
     received_[through.in.get()].push_back(got);
 }
 
-std::vector<Regenerable> LiveRegenerable::find(size_t trace, std::span<const std::byte> block, uint64_t offset) {
+LiveRegenerable::Found LiveRegenerable::find(size_t trace, std::span<const std::byte> block, uint64_t offset) {
   received_.clear();
-  found_.clear();
+  found_ = {};
   for_each_record(block, offset, true, [&](const RecordView& record) {
     if (!record.is_event() || (record.type() != kCall && record.type() != kReturn)) return;
     trace_payloads().for_each_piece(record.event(), [&](const PayloadPiece& piece) {
@@ -256,8 +265,17 @@ std::vector<Regenerable> LiveRegenerable::find(size_t trace, std::span<const std
     });
   });
   for (auto& [stream, pieces] : received_) match(*stream, pieces);
-  std::ranges::sort(found_, {}, &Regenerable::offset);
+  std::ranges::sort(found_.regenerable, {}, &Regenerable::offset);
   return std::move(found_);
+}
+
+std::vector<std::string> LiveRegenerable::names(size_t trace, uint64_t number) {
+  const Channel* known = channel(trace, number);
+  if (!known) return {};
+  std::vector<std::string> list = {channel_kind_name(known->kind)};
+  for (const std::string& address : {known->local, known->remote})
+    if (!address.empty()) list.push_back(address);
+  return list;
 }
 
 }  // namespace friday

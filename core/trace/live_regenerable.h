@@ -38,9 +38,16 @@ class LiveRegenerable {
   // Forgets what is too old; to be called when all traces have been noted as far as they go.
   void settle();
 
+  struct Found {
+    std::vector<Regenerable> regenerable;  // in rising order
+    uint64_t received = 0;                 // bytes of payload that stand in the block
+  };
   // What can be left out of a block of whole records, which begins at `offset` in the trace and whose records have been
-  // noted; in rising order. The blocks of a trace must be asked for in their order.
-  std::vector<Regenerable> find(size_t trace, std::span<const std::byte> block, uint64_t offset);
+  // noted. The blocks of a trace must be asked for in their order.
+  Found find(size_t trace, std::span<const std::byte> block, uint64_t offset);
+
+  // The kind of a channel and the addresses of its two ends, as far as they are known.
+  std::vector<std::string> names(size_t trace, uint64_t channel);
 
  private:
   static constexpr size_t kMostChannels = 1 << 16;   // of a trace
@@ -69,6 +76,7 @@ class LiveRegenerable {
   struct Channel {
     uint32_t kind = 0;
     std::string own;  // how the stream that it sends is called
+    std::string local, remote;
     std::shared_ptr<Stream> out, in;
     uint64_t hash = 0;  // of the last send: the seed of the next
     uint64_t used = 0;
@@ -85,6 +93,7 @@ class LiveRegenerable {
     uint64_t offset;      // in the trace; 0: not in this block
     uint64_t in_message;  // bytes of the same receive before them
     uint64_t ticks;       // when the receive had returned
+    uint64_t channel;
     uint64_t end() const { return start + bytes.size(); }
   };
 
@@ -107,7 +116,7 @@ class LiveRegenerable {
   uint64_t uses_ = 0;
   // Used by find().
   std::map<Stream*, std::vector<Piece>> received_;
-  std::vector<Regenerable> found_;
+  Found found_;
   std::vector<std::byte> gathered_;
 };
 

@@ -89,12 +89,13 @@ class Finder {
     trace_payloads().for_each_piece(record.event(), [&](const PayloadPiece& piece) {
       const auto offset = record.offset() + static_cast<uint64_t>(piece.bytes.data() - record.bytes().data());
       for (const Edge* edge : edges)
-        if (edge->place.received_in == piece.ordinal) overlap(node, piece, offset, *edge);
+        if (edge->place.received_in == piece.ordinal)
+          overlap(node, piece, offset, *edge, record.event().return_ticks());
     });
   }
 
   // Of the message `edge`, the bytes that stand in the piece, which is at `offset` in the trace.
-  void overlap(NodeId node, const PayloadPiece& piece, uint64_t offset, const Edge& edge) {
+  void overlap(NodeId node, const PayloadPiece& piece, uint64_t offset, const Edge& edge, uint64_t ticks) {
     const format::TransferPart& moved = piece.transfer;
     if (moved.direction != format::kIn || (moved.flags & (format::kPeek | format::kOutOfBand | format::kTruncated)))
       return;
@@ -107,8 +108,12 @@ class Finder {
     if (from >= to) return;
     const SentFromCall source{recording_.find(edge.from)->uuid, edge.from_event, edge.place.sent_in,
                               edge.place.sent_at + (from - edge.place.received_at)};
-    found_[node].push_back(
-        {{offset + (from - piece.before), to - from, source}, stream ? moved.offset + from : 0, from, stream});
+    found_[node].push_back({{offset + (from - piece.before), to - from, source},
+                            stream ? moved.offset + from : 0,
+                            from,
+                            stream,
+                            moved.channel,
+                            ticks});
   }
 
   const Recording& recording_;

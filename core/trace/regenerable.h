@@ -24,6 +24,8 @@ struct Regenerable : LeftOut {
   uint64_t in_stream = 0;   // how many bytes the channel had received before; 0 for datagrams
   uint64_t in_message = 0;  // how many bytes of the same receive lie before
   bool stream = false;
+  uint64_t channel = 0;  // by which it was received
+  uint64_t ticks = 0;    // when the call had returned that received it
 };
 
 // Of each node of the order those that it received, by `offset`. Traces may leave out payload; then what is left out is

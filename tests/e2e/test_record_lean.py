@@ -1,5 +1,6 @@
 """`friday record --lean`: what recorded processes receive from each other is left out while they run, and is made again."""
 
+import json
 import signal
 
 import pytest
@@ -115,6 +116,83 @@ def test_a_killed_recorder_loses_nothing(moment, recorder):
     recorder.none_left()
     assert left_out(recorder, running.recording), "something was left out"
     recorder.verify(running.recording, timeout=240)
+
+
+# A child sends much through one connection and a little through another, at a steady rate; the parent receives both.
+TWO_CHANNELS = r"""
+import os, random, socket, sys, threading, time
+choose = random.Random(9)
+listener = socket.create_server(("127.0.0.1", 0))
+seconds = float(sys.argv[1])
+if os.fork() == 0:
+    bulk = socket.create_connection(listener.getsockname())
+    control = socket.create_connection(listener.getsockname())
+    start = time.monotonic()
+    for n in range(10_000):
+        bulk.sendall(choose.randbytes(60_000))
+        if n % 5 == 0:
+            control.sendall(b"heartbeat %08d " % n + choose.randbytes(200))
+        if time.monotonic() - start > seconds:
+            break
+        time.sleep(0.02)
+    os._exit(0)
+def drain(connection):
+    while connection.recv(20_000):
+        pass
+threads = [threading.Thread(target=drain, args=[listener.accept()[0]]) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+os.wait()
+"""
+
+
+def channels(recorder, recording, node):
+    done = recorder.run([recorder.friday, "info", "--channels", "--node", str(node), "--json", recording.path])
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["nodes"][0]["channels"]
+
+
+def two_channels(recorder, *options):
+    """What `info` says of the connection with much and of the one with little."""
+    recording = recorder.record(["/usr/bin/python3", "-c", TWO_CHANNELS, "5"], name="talk", options=options)
+    assert recording.returncode == 0, recording
+    found = [channel for channel in channels(recorder, recording, 0) if channel["kind"] == "stream"]
+    assert len(found) == 2 and found[0]["received"]["bytes"] > 50 * found[1]["received"]["bytes"] > 0, found
+    recorder.verify(recording)
+    return recording, *found
+
+
+def test_a_budget_keeps_channels_of_control(recorder):
+    recording, bulk, control = two_channels(recorder, "--budget", "50K")
+    assert "left_out" not in control and control["regenerable"] > 0.9 * control["received"]["bytes"], control
+    assert bulk["left_out"]["bytes"] > 0.8 * bulk["received"]["bytes"] and bulk["left_out"]["now"], bulk
+    assert [sender["node"] for sender in bulk["left_out"]["senders"]] == [1]
+    done = recorder.run([recorder.friday, "info", "--channels", recording.path])
+    assert done.returncode == 0 and ", from node 1; so since " in done.stdout and "could be left out" in done.stdout, done.stdout
+    assert sum(file.stat().st_size for file in recording.path.glob("nodes/0/trace*")) < 2_000_000
+
+
+def test_patterns_of_channels(recorder):
+    _, bulk, control = two_channels(recorder, "--budget", "50K", "--drop-channel", "stream")
+    assert control["left_out"]["bytes"] > 0.3 * control["received"]["bytes"], control
+    _, bulk, control = two_channels(recorder, "--budget", "50K", "--keep-channel", "127.0.0.1:*", "--drop-channel", "stream")
+    assert "left_out" not in control and "left_out" not in bulk, "what is to be kept is"
+
+
+@pytest.mark.parametrize("budget", ["0", "1"])
+def test_hardly_any_budget(budget, recorder):
+    recording, bulk, control = two_channels(recorder, "--budget", budget)
+    assert control["left_out"]["bytes"] > 0.3 * control["received"]["bytes"] and bulk["left_out"]["bytes"] > 0.9 * bulk["received"]["bytes"]
+    assert f"more than --budget {budget}: " in recording.stderr, recording
+
+
+@pytest.mark.parametrize("options, says", [(["--budget", "much"], "is not a size"), (["--keep-channel", "pipe"], "--budget"),
+                                           (["--budget", "1K", "--no-compress"], "excludes")])
+def test_what_a_budget_is(options, says, recorder):
+    done = recorder.record(["/bin/true"], options=options)
+    assert done.returncode == 2 and says in done.stderr, done
 
 
 def test_lean_needs_compression(recorder):

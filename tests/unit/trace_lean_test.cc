@@ -204,7 +204,7 @@ class GrowingTraces {
     const uint64_t offset = format::kHeaderSize + noted_[1];
     const auto block = grow(1, most);
     live_.settle();
-    for (const Regenerable& bytes : live_.find(1, block, offset)) found_.push_back(bytes);
+    for (const Regenerable& bytes : live_.find(1, block, offset).regenerable) found_.push_back(bytes);
   }
   const std::vector<Regenerable>& found() const { return found_; }
 
