@@ -179,10 +179,19 @@ std::vector<LeftOut> Packer::find_left_out(Trace& trace, std::span<const std::by
     trace.budget = std::make_unique<Budget>(
         *lean_, trace.ticks_per_second,
         [this, number = *trace.number](uint64_t channel) { return regenerable_.names(number, channel); });
-  const auto found = regenerable_.find(*trace.number, block, offset);
+  const auto found = regenerable_.find(*trace.number, block, offset, records_behind(trace, offset + block.size()));
   trace.foreign += found.received;
   for (const Regenerable& bytes : found.regenerable) trace.foreign -= bytes.size;
   return trace.budget->choose(found.regenerable);
+}
+
+// The whole records from `offset` on that have been noted already, some of them.
+std::span<const std::byte> Packer::records_behind(const Trace& trace, uint64_t offset) {
+  constexpr uint64_t kAhead = 1u << 20;
+  const uint64_t end = trace.noted == kNotedToTheEnd ? trace.goal : trace.noted;
+  looked_at_.resize(end > offset ? std::min(kAhead, end - offset) : 0);
+  if (looked_at_.empty() || !read_exactly(trace.plain.get(), looked_at_, offset)) return {};
+  return std::span(looked_at_).first(whole_records(looked_at_));
 }
 
 // Notes what all traces say of sends, as far as they go now.

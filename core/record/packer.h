@@ -96,6 +96,7 @@ class Packer {
   bool store_block(Trace& trace, std::span<std::byte> block);
   void note_all();
   void note(Trace& trace);
+  std::span<const std::byte> records_behind(const Trace& trace, uint64_t offset);
   std::vector<LeftOut> find_left_out(Trace& trace, std::span<const std::byte> block, uint64_t offset);
   void close(Trace& trace);
 

@@ -177,11 +177,11 @@ bool LiveRegenerable::agrees(const Send& send, std::span<const Piece> pieces) {
 void LiveRegenerable::match(Stream& stream, std::vector<Piece>& pieces) {
   std::ranges::stable_sort(pieces, {}, &Piece::start);
   if (!stream.tail.empty() && stream.tail_start + stream.tail.size() == pieces.front().start)
-    pieces.insert(pieces.begin(), {stream.tail_start, stream.tail, 0, 0, pieces.front().ticks, 0});
+    pieces.insert(pieces.begin(), {stream.tail_start, stream.tail, 0, 0, pieces.front().ticks, 0, false});
   const uint64_t end = pieces.back().end();
   auto first = pieces.begin();  // that does not lie before the send
-  for (; !stream.sends.empty() && stream.sends.front().end() <= end; stream.sends.pop_front()) {
-    const Send& send = stream.sends.front();
+  for (const Send& send : stream.sends) {
+    if (send.end() > end) break;
     while (first != pieces.end() && first->end() <= send.start) ++first;
     if (first == pieces.end() || first->start > send.start || stream.refusals >= kMostRefusals) continue;
     auto last = first;
@@ -194,7 +194,7 @@ void LiveRegenerable::match(Stream& stream, std::vector<Piece>& pieces) {
     stream.refusals = 0;
     for (auto piece = first; piece <= last; ++piece) {
       const uint64_t from = std::max(piece->start, send.start), to = std::min(piece->end(), send.end());
-      if (piece->offset == 0 || from == to) continue;
+      if (piece->offset == 0 || piece->ahead || from == to) continue;
       SentFromCall source = send.source;
       source.from = from - send.start;
       const uint64_t within = from - piece->start;
@@ -206,11 +206,14 @@ void LiveRegenerable::match(Stream& stream, std::vector<Piece>& pieces) {
                                     piece->ticks});
     }
   }
-  keep_tail(stream, pieces);
+  pieces.erase(std::ranges::find_if(pieces, &Piece::ahead), pieces.end());
+  if (!pieces.empty()) end_block(stream, pieces);
 }
 
-// Keeps what was received of the send that is not complete, so that the rest of it can be compared.
-void LiveRegenerable::keep_tail(Stream& stream, std::span<const Piece> pieces) {
+// Forgets the sends that end in the block; keeps what was received of the one that does not, so that the rest of it can
+// be compared.
+void LiveRegenerable::end_block(Stream& stream, std::span<const Piece> pieces) {
+  while (!stream.sends.empty() && stream.sends.front().end() <= pieces.back().end()) stream.sends.pop_front();
   std::vector<std::byte> tail;
   if (!stream.sends.empty() && stream.sends.front().start < pieces.back().end() &&
       stream.sends.front().length <= kMostTail && stream.refusals < kMostRefusals) {
@@ -243,27 +246,40 @@ void LiveRegenerable::match_datagram(const Piece& piece, const TransferPart& mov
 }
 
 // Notes a piece of payload in `record` for match(), or finds the datagram that it is.
-void LiveRegenerable::receive(const PayloadPiece& piece, EventView event, const RecordView& record, Channel& through) {
+void LiveRegenerable::receive(const PayloadPiece& piece, const RecordView& record, Channel& through, bool ahead) {
   const TransferPart& moved = piece.transfer;
-  const auto offset = record.offset() + static_cast<uint64_t>(piece.bytes.data() - record.bytes().data());
-  const Piece got{moved.offset + piece.before, piece.bytes, offset, piece.before, event.return_ticks(), moved.channel};
-  found_.received += piece.bytes.size();
-  if (through.kind == kChannelDatagram || through.kind == kChannelSeqpacket) match_datagram(got, moved);
-  else if (through.in && !through.in->sends.empty() && got.end() > got.start)
+  const Piece got{moved.offset + piece.before,
+                  piece.bytes,
+                  record.offset() + static_cast<uint64_t>(piece.bytes.data() - record.bytes().data()),
+                  piece.before,
+                  record.event().return_ticks(),
+                  moved.channel,
+                  ahead};
+  if (!ahead) found_.received += piece.bytes.size();
+  if (through.kind == kChannelDatagram || through.kind == kChannelSeqpacket) {
+    if (!ahead) match_datagram(got, moved);
+  } else if (through.in && !through.in->sends.empty() && got.end() > got.start) {
     received_[through.in.get()].push_back(got);
+  }
 }
 
-LiveRegenerable::Found LiveRegenerable::find(size_t trace, std::span<const std::byte> block, uint64_t offset) {
-  received_.clear();
-  found_ = {};
-  for_each_record(block, offset, true, [&](const RecordView& record) {
+void LiveRegenerable::receive_all(size_t trace, std::span<const std::byte> records, uint64_t offset, bool ahead) {
+  for_each_record(records, offset, true, [&](const RecordView& record) {
     if (!record.is_event() || (record.type() != kCall && record.type() != kReturn)) return;
     trace_payloads().for_each_piece(record.event(), [&](const PayloadPiece& piece) {
       const TransferPart& moved = piece.transfer;
       if (moved.direction != kIn || (moved.flags & (kPeek | kOutOfBand | kTruncated))) return;
-      if (Channel* through = channel(trace, moved.channel)) receive(piece, record.event(), record, *through);
+      if (Channel* through = channel(trace, moved.channel)) receive(piece, record, *through, ahead);
     });
   });
+}
+
+LiveRegenerable::Found LiveRegenerable::find(size_t trace, std::span<const std::byte> block, uint64_t offset,
+                                             std::span<const std::byte> ahead) {
+  received_.clear();
+  found_ = {};
+  receive_all(trace, block, offset, false);
+  receive_all(trace, ahead, offset + block.size(), true);
   for (auto& [stream, pieces] : received_) match(*stream, pieces);
   std::ranges::sort(found_.regenerable, {}, &Regenerable::offset);
   return std::move(found_);

@@ -43,8 +43,9 @@ class LiveRegenerable {
     uint64_t received = 0;                 // bytes of payload that stand in the block
   };
   // What can be left out of a block of whole records, which begins at `offset` in the trace and whose records have been
-  // noted. The blocks of a trace must be asked for in their order.
-  Found find(size_t trace, std::span<const std::byte> block, uint64_t offset);
+  // noted. The blocks of a trace must be asked for in their order. `ahead`: the records behind it, as far as they are
+  // known already; of a send whose end is not received in either, what the block has cannot be left out.
+  Found find(size_t trace, std::span<const std::byte> block, uint64_t offset, std::span<const std::byte> ahead = {});
 
   // The kind of a channel and the addresses of its two ends, as far as they are known.
   std::vector<std::string> names(size_t trace, uint64_t channel);
@@ -90,10 +91,11 @@ class LiveRegenerable {
   struct Piece {
     uint64_t start;  // in the stream
     std::span<const std::byte> bytes;
-    uint64_t offset;      // in the trace; 0: not in this block
+    uint64_t offset;      // in the trace; 0: in a block before
     uint64_t in_message;  // bytes of the same receive before them
     uint64_t ticks;       // when the receive had returned
     uint64_t channel;
+    bool ahead;  // behind the block
     uint64_t end() const { return start + bytes.size(); }
   };
 
@@ -103,10 +105,11 @@ class LiveRegenerable {
   void note_event(size_t trace, EventView event);
   void note_pair(size_t trace, EventView event);
   void note_send(Trace& trace, EventView event, Channel& through, const format::TransferPart& moved, uint32_t ordinal);
-  void receive(const PayloadPiece& piece, EventView event, const RecordView& record, Channel& through);
+  void receive_all(size_t trace, std::span<const std::byte> records, uint64_t offset, bool ahead);
+  void receive(const PayloadPiece& piece, const RecordView& record, Channel& through, bool ahead);
   void match(Stream& stream, std::vector<Piece>& pieces);
   bool agrees(const Send& send, std::span<const Piece> pieces);
-  void keep_tail(Stream& stream, std::span<const Piece> pieces);
+  static void end_block(Stream& stream, std::span<const Piece> pieces);
   void match_datagram(const Piece& piece, const format::TransferPart& moved);
 
   std::vector<Trace> traces_;
