@@ -242,6 +242,8 @@ class Recorder:
         if path is None:
             self.count += 1
             path = self.directory / f"rec{self.count}"
+        if os.environ.get("FRIDAY_LEAN") == "record" and not {"--lean", "--budget", "--no-compress"} & {*options}:
+            options = ["--lean", *options]
         line = [self.friday, "record", "-o", path, *options]
         if isinstance(command, dict):
             file = self.directory / f"group{self.count}.toml"
@@ -285,7 +287,7 @@ class Recorder:
         """Asserts that a recording replays as it was recorded."""
         done = self.replay(recording, *options, timeout=timeout)
         assert done.returncode == 0, f"verify {' '.join(map(str, options))}: {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-        if os.environ.get("FRIDAY_LEAN") and not options:
+        if os.environ.get("FRIDAY_LEAN") == "pack" and not options:
             self.verify_lean(recording.path if isinstance(recording, Recording) else pathlib.Path(recording), timeout)
         return done
 
@@ -305,7 +307,7 @@ class Recorder:
         return copy, sum(node["left_out"] for node in json.loads(done.stdout)["nodes"])
 
     def verify_lean(self, path, timeout=120):
-        """With FRIDAY_LEAN=1, each recording that a test verifies is also tried without the payload that a replay makes again."""
+        """With FRIDAY_LEAN=pack, each recording that a test verifies is also tried without the payload that a replay makes again."""
         copy, left_out = self.lean(path)
         assert self.states(copy, timeout) == self.states(path, timeout)
         print(f"lean: {left_out} bytes of {path} were left out and made again")

@@ -1,5 +1,6 @@
 #include "core/trace/live_regenerable.h"
 
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include <algorithm>
@@ -74,6 +75,7 @@ void LiveRegenerable::note_channel(Trace& trace, const ChannelRecord& record) {
     known.out = known.in = stream(name_of(record));
   } else if (record.kind == kChannelStream) {
     known.own = name_of(record);
+    if (record.domain == AF_UNIX) note_unix(known, local, remote);
     if (!local.is_inet() || !local.known() || !remote.known()) return;
     known.out = stream(name_of(local, remote));
     known.in = stream(name_of(remote, local));
@@ -81,6 +83,33 @@ void LiveRegenerable::note_channel(Trace& trace, const ChannelRecord& record) {
     return;
   }
   known.in->claimed = true;
+}
+
+// Nothing but the path of the listening socket says which ends of Unix connections belong together.
+void LiveRegenerable::note_unix(Channel& known, const Address& local, const Address& remote) {
+  const std::string& path = remote.name.empty() ? local.name : remote.name;
+  if (path.empty() || known.out) return;
+  const bool connects = !remote.name.empty();
+  known.out = stream(known.own);
+  known.out->offered = true;
+  known.wants = (connects ? "<" : ">") + path;
+  offers_[(connects ? ">" : "<") + path].push_back(known.out);
+}
+
+// Finds the stream of which these are the first bytes: that of the oldest end that sent them.
+void LiveRegenerable::bind(Channel& through, const PayloadPiece& first, EventView event) {
+  for (const std::weak_ptr<Stream>& offer : offers_[through.wants]) {
+    const auto offered = offer.lock();
+    if (!offered || offered->claimed || offered->sends.empty()) continue;
+    const Send& send = offered->sends.front();
+    if (send.start != 0 || send.length > first.bytes.size() || send.ticks > event.return_ticks() ||
+        run_hash(first.bytes.first(send.length), send.seed) != send.hash)
+      continue;
+    through.in = offered;
+    through.wants.clear();
+    offered->claimed = true;
+    return;
+  }
 }
 
 // The two ends of a socketpair receive what the other one sends.
@@ -114,7 +143,7 @@ void LiveRegenerable::note_send(Trace& trace, EventView event, Channel& through,
     datagrams_[moved.hash] = send;
   } else if (through.out) {
     // Another connection between the same addresses.
-    if (send.start == 0) *through.out = {{}, through.out->claimed, 0, 0, {}};
+    if (send.start == 0) *through.out = {{}, through.out->claimed, through.out->offered, 0, 0, {}};
     through.out->sends.push_back(send);
   }
 }
@@ -125,13 +154,20 @@ void LiveRegenerable::note_event(size_t index, EventView event) {
   if (event.type() != kCall && event.type() != kReturn) return;
   if (event->call == SYS_socketpair && event->result == 0) note_pair(index, event);
   uint32_t ordinal = 0;
+  bool first = false;  // it may have received the first bytes of a stream
   for (PartView part : event.parts()) {
     const TransferPart* moved = part.transfer();
     if (!moved) continue;
+    first |= moved->direction == kIn && moved->offset == 0 && moved->length > 0;
     if (moved->direction == kOut)
       if (Channel* through = channel(index, moved->channel)) note_send(trace, event, *through, *moved, ordinal);
     ordinal++;
   }
+  if (!first || offers_.empty()) return;
+  trace_payloads().for_each_piece(event, [&](const PayloadPiece& piece) {
+    Channel* through = piece.transfer.offset + piece.before == 0 ? channel(index, piece.transfer.channel) : nullptr;
+    if (through && !through->in && !through->wants.empty()) bind(*through, piece, event);
+  });
 }
 
 void LiveRegenerable::note(size_t trace, std::span<const std::byte> records) {
@@ -153,11 +189,17 @@ void LiveRegenerable::settle() {
   std::erase_if(streams_, [](const auto& each) {
     const auto stream = each.second.lock();
     if (!stream) return true;
-    const size_t most = stream->claimed ? kMostWaiting : kMostUnclaimed;
+    const size_t most = stream->claimed ? kMostWaiting : stream->offered ? kMostOffered : kMostUnclaimed;
     if (stream->sends.size() > most)
       stream->sends.erase(stream->sends.begin(), stream->sends.end() - static_cast<ptrdiff_t>(most));
     return false;
   });
+  for (auto& [path, offers] : offers_)
+    std::erase_if(offers, [](const auto& offer) {
+      const auto stream = offer.lock();
+      return !stream || stream->claimed;
+    });
+  std::erase_if(offers_, [](const auto& each) { return each.second.empty(); });
 }
 
 // Whether the pieces, which follow each other without a gap, have the bytes that were sent.
@@ -256,6 +298,7 @@ void LiveRegenerable::receive(const PayloadPiece& piece, const RecordView& recor
                   moved.channel,
                   ahead};
   if (!ahead) found_.received += piece.bytes.size();
+  if (!through.in && !through.wants.empty() && got.start == 0) bind(through, piece, record.event());
   if (through.kind == kChannelDatagram || through.kind == kChannelSeqpacket) {
     if (!ahead) match_datagram(got, moved);
   } else if (through.in && !through.in->sends.empty() && got.end() > got.start) {

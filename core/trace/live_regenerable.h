@@ -2,9 +2,8 @@
 //
 // What each recorded process sends is remembered, with its hash, until the bytes come by at a receiver: those that have
 // the hash of a send, at its place in the stream, are what was sent, and can be left out. So nothing is believed: a
-// mistake about which ends belong together costs no more than bytes that stay. Seen are TCP connections between
-// recorded processes, pipes, socketpairs, and datagrams; other Unix connections are not, nor are sends larger than
-// kMostTail.
+// mistake about which ends belong together costs no more than bytes that stay. Seen are TCP and Unix connections
+// between recorded processes, pipes, socketpairs, and datagrams; not seen are sends larger than kMostTail.
 //
 // Memory is bounded, at the price of bytes that stay: channels that were not used for long are forgotten, and so are
 // sends that nobody has received for long.
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "core/base/ids.h"
+#include "core/trace/address.h"
 #include "core/trace/payload.h"
 #include "core/trace/record.h"
 #include "core/trace/regenerable.h"
@@ -54,6 +54,7 @@ class LiveRegenerable {
   static constexpr size_t kMostChannels = 1 << 16;   // of a trace
   static constexpr size_t kMostWaiting = 1 << 16;    // sends of a stream that wait for their receiver
   static constexpr size_t kMostUnclaimed = 64;       // the same, if no recorded process has the other end yet
+  static constexpr size_t kMostOffered = 1 << 12;    // the same of a Unix connection, whose ends are found by contents
   static constexpr size_t kMostDatagrams = 1 << 16;  // of all
   static constexpr unsigned kMostRefusals = 8;       // hashes in a row that do not agree
   static constexpr uint64_t kMostTail = 4u << 20;    // bytes of a stream that are kept for a send that is not complete
@@ -69,6 +70,7 @@ class LiveRegenerable {
   struct Stream {
     std::deque<Send> sends;  // in the order in which they were noted
     bool claimed = false;    // a recorded process has the receiving end
+    bool offered = false;    // stands in offers_
     unsigned refusals = 0;
     // The last received bytes, from the beginning of a send on whose end has not been received yet.
     uint64_t tail_start = 0;
@@ -79,6 +81,7 @@ class LiveRegenerable {
     std::string own;  // how the stream that it sends is called
     std::string local, remote;
     std::shared_ptr<Stream> out, in;
+    std::string wants;  // of a Unix connection: where in offers_ the stream is that it receives, while that is unknown
     uint64_t hash = 0;  // of the last send: the seed of the next
     uint64_t used = 0;
   };
@@ -103,8 +106,10 @@ class LiveRegenerable {
   std::shared_ptr<Stream> stream(const std::string& name);
   void note_channel(Trace& trace, const format::ChannelRecord& record);
   void note_event(size_t trace, EventView event);
+  void note_unix(Channel& known, const Address& local, const Address& remote);
   void note_pair(size_t trace, EventView event);
   void note_send(Trace& trace, EventView event, Channel& through, const format::TransferPart& moved, uint32_t ordinal);
+  void bind(Channel& through, const PayloadPiece& first, EventView event);
   void receive_all(size_t trace, std::span<const std::byte> records, uint64_t offset, bool ahead);
   void receive(const PayloadPiece& piece, const RecordView& record, Channel& through, bool ahead);
   void match(Stream& stream, std::vector<Piece>& pieces);
@@ -115,6 +120,8 @@ class LiveRegenerable {
   std::vector<Trace> traces_;
   std::map<Uuid, size_t> by_node_;
   std::unordered_map<std::string, std::weak_ptr<Stream>> streams_;
+  // Of Unix connections, what each side sends, by the path of the listening socket and by the side.
+  std::unordered_map<std::string, std::vector<std::weak_ptr<Stream>>> offers_;
   std::unordered_map<uint64_t, Send> datagrams_, datagrams_before_;  // by hash
   uint64_t uses_ = 0;
   // Used by find().

@@ -16,6 +16,8 @@ choose = random.Random(5)
 datagrams = kind in ("packets", "datagrams", "udp")
 if kind == "tcp":
     listener = socket.create_server(("127.0.0.1", 0))
+elif kind == "unix":
+    listener = socket.socket(socket.AF_UNIX); listener.bind("here.sock"); listener.listen()
 elif kind == "pipe":
     out_of, into = os.pipe()
 elif kind == "udp":
@@ -27,6 +29,8 @@ child = os.fork()
 if child == 0:
     if kind == "tcp":
         here = socket.create_connection(listener.getsockname())
+    elif kind == "unix":
+        here = socket.socket(socket.AF_UNIX); here.connect("here.sock")
     elif kind == "udp":
         here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); here.connect(there.getsockname())
     sent = 0
@@ -41,7 +45,7 @@ if child == 0:
         else:
             sent += here.send(piece)
     os._exit(0)
-if kind == "tcp":
+if kind in ("tcp", "unix"):
     there = listener.accept()[0]
 got, state = 0, hashlib.sha256()
 while got < total:
@@ -82,10 +86,10 @@ def left_out(recorder, recording):
 
 
 @pytest.mark.limit(300)
-@pytest.mark.parametrize("kind, largest", [("tcp", 50_000), ("tcp", 900_000), ("pipe", 9000), ("pair", 20_000), ("packets", 60_000), ("datagrams", 60_000), ("udp", 1400)])
+@pytest.mark.parametrize("kind, largest", [("tcp", 50_000), ("tcp", 900_000), ("unix", 30_000), ("pipe", 9000), ("pair", 20_000), ("packets", 60_000), ("datagrams", 60_000), ("udp", 1400)])
 def test_what_a_process_sends_to_another(kind, largest, recorder):
     total = 12_000_000
-    recording = recorder.record(["/usr/bin/python3", "-c", TALK, kind, str(total), str(largest)], name="talk", options=["--lean"], timeout=120)
+    recording = recorder.record(["/usr/bin/python3", "-c", TALK, kind, str(total), str(largest)], name="talk", options=["--lean"], cwd=recorder.directory, timeout=120)
     assert recording.returncode == 0 and "are left out, as a replay makes them again" in recording.stderr, recording
     assert left_out(recorder, recording)["talk"] > 0.7 * total, left_out(recorder, recording)
     size = sum(file.stat().st_size for file in recording.path.glob("nodes/0/trace*"))
