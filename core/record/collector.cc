@@ -36,7 +36,7 @@ constexpr int64_t kLongestVforkNs = 1'000'000'000;
 Collector::Collector(CollectorOptions options)
     : options_(std::move(options)),
       files_(Beneath(options_.recording, "files"), options_.tell, AnalysisCache::of_user()),
-      packer_(options_.lean) {
+      packer_(options_.recording, options_.lean) {
   clock_kind_ = tsc_is_the_clock() ? format::kClockTsc : format::kClockMonotonic;
   if (clock_kind_ != format::kClockTsc)
     notices_.push_back(describe_refusal(Refusal::tsc, "the kernel does not use it"));

@@ -160,10 +160,14 @@ bool Packer::move_block(Trace& trace) {
 // Appends the next block of the trace to its compressed form.
 bool Packer::store_block(Trace& trace, std::span<std::byte> block) {
   const uint64_t offset = trace.writer->end(), before = trace.writer->stored();
-  auto left_out = find_left_out(trace, block, offset);
-  const uint64_t payload = take_out(block, offset, left_out);
-  bool done = trace.writer->append(block, left_out, payload).has_value();
-  if (!done && !left_out.empty()) {
+  std::vector<LeftOut> left_out, repeated;
+  if (lean_ && whole_records(block) == block.size()) {
+    left_out = find_left_out(trace, block, offset);
+    repeated = repeats_.find(block, offset, left_out);
+  }
+  const uint64_t payload = take_out(block, offset, left_out), again = take_out(block, offset, repeated);
+  bool done = trace.writer->append(block, {left_out, payload}, {repeated, again}).has_value();
+  if (!done && (!left_out.empty() || !repeated.empty())) {
     left_out.clear();
     done = read_exactly(trace.plain.get(), block, offset) && trace.writer->append(block);
   }
@@ -174,7 +178,7 @@ bool Packer::store_block(Trace& trace, std::span<std::byte> block) {
 }
 
 std::vector<LeftOut> Packer::find_left_out(Trace& trace, std::span<const std::byte> block, uint64_t offset) {
-  if (!trace.number || whole_records(block) != block.size()) return {};
+  if (!trace.number) return {};
   if (!trace.budget)
     trace.budget = std::make_unique<Budget>(
         *lean_, trace.ticks_per_second,

@@ -4,7 +4,8 @@
 // thread, which may get no processor time for long.
 //
 // A lean packer also looks at the traces as they grow, and leaves out what recorded processes have received from each
-// other (core/trace/live_regenerable.h), as far as a budget wants it (budget.h).
+// other (core/trace/live_regenerable.h), as far as a budget wants it (budget.h), and what they receive again
+// (repeats.h).
 //
 // Killing the process at any moment loses nothing: a block is removed from the trace only after its compressed form is
 // on disk.
@@ -20,6 +21,7 @@
 
 #include "core/base/fd.h"
 #include "core/record/budget.h"
+#include "core/record/repeats.h"
 #include "core/trace/live_regenerable.h"
 #include "core/trace/packed.h"
 
@@ -52,7 +54,8 @@ class Packer {
     bool finish = false, given_up = false;
   };
 
-  explicit Packer(std::optional<LeanOptions> lean) : lean_(std::move(lean)) {}
+  // `recording`: its directory.
+  Packer(const std::string& recording, std::optional<LeanOptions> lean) : lean_(std::move(lean)), repeats_(recording) {}
   ~Packer() { finish(true); }
   Packer(const Packer&) = delete;
 
@@ -114,6 +117,7 @@ class Packer {
   std::vector<Trace*> noted_;  // the traces that may still have something to note
   std::vector<std::byte> looked_at_;
   LiveRegenerable regenerable_;
+  Repeats repeats_;
   std::vector<std::string> notices_;
 };
 

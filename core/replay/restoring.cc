@@ -201,10 +201,15 @@ class Rehearsal {
       lock_ = std::move(lock);
     }
     remove_tree(inside_root());  // what is left of one that was killed
-    FRIDAY_TRY_VOID(make_directory_beneath(inside("files")));
+    FRIDAY_TRY_VOID(make_directory_beneath(inside_root()));
     FRIDAY_TRY_VOID(link("recording.json"));
-    FRIDAY_TRY(copies, names_beneath(recording_.inside("files")));
-    for (const std::string& copy : copies) FRIDAY_TRY_VOID(link("files/" + copy));
+    for (const char* folder : {"files", "payload"}) {
+      const auto names = names_beneath(recording_.inside(folder));
+      if (!names && names.error().code == ErrorCode::not_found) continue;
+      if (!names) return std::unexpected(names.error());
+      FRIDAY_TRY_VOID(make_directory_beneath(inside(folder)));
+      for (const std::string& name : *names) FRIDAY_TRY_VOID(link(fmt::format("{}/{}", folder, name)));
+    }
     for (const NodeInfo& node : recording_.nodes()) {
       const std::string directory = fmt::format("nodes/{}", node.id.value);
       FRIDAY_TRY_VOID(make_directory_beneath(inside(directory)));

@@ -57,7 +57,7 @@ Result<void> write_without(const TraceReader& trace, std::span<const LeftOut> ra
     const auto block = std::span(bytes).first(cutter.cut(bytes));
     const auto left_out = take(block, at, ranges);
     const uint64_t payload = take_out(block, at, left_out);
-    FRIDAY_TRY_VOID(writer.append(block, left_out, payload));
+    FRIDAY_TRY_VOID(writer.append(block, {left_out, payload}));
   }
   std::vector<std::byte> page(format::kHeaderSize);
   FRIDAY_TRY_VOID(read_exactly(fd.get(), page, 0));

@@ -417,7 +417,8 @@ Result<MergeReport> Merger::run() {
       return fail_errno(errno, fmt::format("cannot create {}{}", draft.path(), folder));
   for (const MergeReport::Node& node : report_.nodes) FRIDAY_TRY_VOID(copy_node(draft.path(), node));
   for (const Recording& recording : recordings_)
-    for (const char* folder : {"files", "debug"}) FRIDAY_TRY_VOID(copy_shared(draft.path(), recording, folder));
+    for (const char* folder : {"files", "debug", "payload"})
+      FRIDAY_TRY_VOID(copy_shared(draft.path(), recording, folder));
   FRIDAY_TRY_VOID(describe_group(draft.path()));
   FRIDAY_TRY_VOID(check(draft.path()));
   FRIDAY_TRY_VOID(draft.move_to(options_.output));

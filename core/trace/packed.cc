@@ -26,6 +26,7 @@ constexpr char kBlockTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', '1'};
 constexpr char kColumnsTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', 'C'};
 constexpr char kEndTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', 'E'};
 constexpr char kLeftOutTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', 'L'};
+constexpr char kRepeatedTag[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'Z', 'R'};
 
 struct BlockHead {
   uint32_t magic, length;  // `length` counts the bytes after this field
@@ -56,7 +57,7 @@ std::optional<std::vector<std::byte>> read_left_out(int fd, const LeftOutHead& h
   const uint64_t frame = head.length + 8ull - sizeof head;
   if (head.length + 8ull < sizeof head || head.length + 8ull > left || head.ranges == 0 || head.ranges > kMostLeftOut ||
       head.senders > head.ranges || head.raw > head.ranges * (kMostOfLeftOut + sizeof(Uuid)) ||
-      frame > ZSTD_compressBound(head.raw) || memcmp(head.tag, kLeftOutTag, sizeof head.tag) != 0)
+      frame > ZSTD_compressBound(head.raw))
     return std::nullopt;
   std::vector<std::byte> stored(frame), list(head.raw);
   if (!read_exactly(fd, stored, at + sizeof head) ||
@@ -66,29 +67,79 @@ std::optional<std::vector<std::byte>> read_left_out(int fd, const LeftOutHead& h
   return list;
 }
 
-// The frame of a block's list.
-Result<std::vector<std::byte>> left_out_frame(std::span<const LeftOut> ranges, uint64_t offset, uint64_t payload,
-                                              ZSTD_CCtx* context) {
-  const CodedLeftOut list = code_left_out(ranges, offset);
+// Appends the frame of a block's list to `frames`.
+Result<void> add_frame(std::vector<std::byte>& frames, const char (&tag)[8], const PackedWriter::Lack& lack,
+                       uint64_t offset, ZSTD_CCtx* context) {
+  if (lack.ranges.empty()) return {};
+  const CodedLeftOut list = code_left_out(lack.ranges, offset);
   LeftOutHead head{kLeftOutMagic,
                    0,
                    {},
-                   payload,
+                   lack.payload,
                    XXH3_64bits(list.bytes.data(), list.bytes.size()),
                    list.ranges,
                    list.senders,
                    static_cast<uint32_t>(list.bytes.size()),
                    0};
-  memcpy(head.tag, kLeftOutTag, sizeof head.tag);
-  std::vector<std::byte> frame(sizeof head + ZSTD_compressBound(list.bytes.size()));
-  const size_t size = ZSTD_compressCCtx(context, frame.data() + sizeof head, frame.size() - sizeof head,
-                                        list.bytes.data(), list.bytes.size(), kLevel);
+  memcpy(head.tag, tag, sizeof head.tag);
+  const size_t begin = frames.size(), at = begin + sizeof head;
+  frames.resize(at + ZSTD_compressBound(list.bytes.size()));
+  const size_t size =
+      ZSTD_compressCCtx(context, frames.data() + at, frames.size() - at, list.bytes.data(), list.bytes.size(), kLevel);
   if (ZSTD_isError(size)) return fail(ErrorCode::io, "zstd says \"{}\"", ZSTD_getErrorName(size));
-  frame.resize(sizeof head + size);
-  head.length = static_cast<uint32_t>(frame.size() - 8);
-  memcpy(frame.data(), &head, sizeof head);
-  return frame;
+  frames.resize(at + size);
+  head.length = static_cast<uint32_t>(frames.size() - begin - 8);
+  memcpy(frames.data() + begin, &head, sizeof head);
+  return {};
 }
+
+// The lists that stand before a block.
+class ListsBefore {
+ public:
+  // Takes the frame at `at`, which begins with `begin`. Fails if it is none, damaged, or there was one already.
+  bool take(int fd, const BlockHead& begin, uint64_t at, uint64_t left) {
+    List list;
+    memcpy(&list.head, &begin, sizeof list.head);
+    const bool repeated = memcmp(list.head.tag, kRepeatedTag, sizeof list.head.tag) == 0;
+    if (!repeated && memcmp(list.head.tag, kLeftOutTag, sizeof list.head.tag) != 0) return false;
+    std::optional<List>& place = repeated ? repeated_ : left_out_;
+    auto coded = read_left_out(fd, list.head, at, left);
+    if (place || !coded) return false;
+    list.coded = std::move(*coded);
+    place = std::move(list);
+    return true;
+  }
+  // Gives the block what stands before it. Fails if that cannot be.
+  bool give(PackedBlock& block, PackedList& list) {
+    if (!give(left_out_, block, block.left_out, list.left_out)) return false;
+    if (give(repeated_, block, block.repeated, list.repeated)) return true;
+    list.left_out.resize(block.left_out.first);
+    return false;
+  }
+
+ private:
+  struct List {
+    LeftOutHead head;
+    std::vector<std::byte> coded;
+  };
+  static bool give(std::optional<List>& from, const PackedBlock& block, PackedBlock::Lacks& lacks,
+                   std::vector<LeftOut>& all) {
+    lacks.first = all.size();
+    if (!from) return true;
+    auto ranges = decode_left_out(from->coded, from->head.ranges, from->head.senders, block.size);
+    if (!block.columns || !ranges) return false;
+    lacks.payload = from->head.payload;
+    lacks.count = ranges->size();
+    for (LeftOut& range : *ranges) {
+      range.offset += block.offset;
+      all.push_back(range);
+    }
+    from.reset();
+    return true;
+  }
+
+  std::optional<List> left_out_, repeated_;
+};
 
 bool is_columns(const BlockHead& head) { return memcmp(head.tag, kColumnsTag, sizeof head.tag) == 0; }
 
@@ -116,11 +167,7 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
   if (!S_ISREG(status.st_mode)) return fail(ErrorCode::bad_input, "{} is not a regular file", path);
   const uint64_t size = static_cast<uint64_t>(status.st_size);
   PackedList list;
-  struct Before {
-    LeftOutHead head;
-    std::vector<std::byte> list;
-  };
-  std::optional<Before> before;  // what the next block leaves out
+  ListsBefore before;
   for (uint64_t at = 0; at < size;) {
     BlockHead head{};
     const uint64_t left = size - at;
@@ -138,29 +185,14 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
       list.torn = false;
       return list;
     }
-    if (head.magic == kLeftOutMagic && !before) {
-      before.emplace();
-      memcpy(&before->head, &head, sizeof before->head);
-      auto coded = read_left_out(fd, before->head, at, left);
-      if (!coded) return list;
-      before->list = std::move(*coded);
+    if (head.magic == kLeftOutMagic) {
+      if (!before.take(fd, head, at, left)) return list;
       at += head.length + 8ull;
       continue;
     }
     if (!has_frame(head, list.end(), left - sizeof head)) return list;
-    PackedBlock block{head.offset, head.size, at + sizeof head, head.stored, head.hash, is_columns(head)};
-    block.first_left_out = list.left_out.size();
-    if (before) {
-      auto ranges = decode_left_out(before->list, before->head.ranges, before->head.senders, block.size);
-      if (!block.columns || !ranges) return list;
-      block.payload = before->head.payload;
-      block.left_out = ranges->size();
-      for (LeftOut& range : *ranges) {
-        range.offset += block.offset;
-        list.left_out.push_back(range);
-      }
-      before.reset();
-    }
+    PackedBlock block{head.offset, head.size, at + sizeof head, head.stored, head.hash, is_columns(head), {}, {}};
+    if (!before.give(block, list)) return list;
     list.blocks.push_back(block);
     list.torn = false;
     at += sizeof head + head.stored;
@@ -252,15 +284,13 @@ std::optional<std::vector<std::byte>> PackedWriter::columns_of(std::span<const s
   return columns;
 }
 
-Result<void> PackedWriter::append(std::span<const std::byte> raw, std::span<const LeftOut> left_out, uint64_t payload) {
+Result<void> PackedWriter::append(std::span<const std::byte> raw, const Lack& left_out, const Lack& repeated) {
   BlockHead head{
       kBlockMagic, sizeof head - 8, {}, end_, raw.size(), 0, XXH3_64bits_withSeed(raw.data(), raw.size(), end_)};
   memcpy(head.tag, kBlockTag, sizeof head.tag);
   buffer_.clear();
-  if (!left_out.empty()) {
-    FRIDAY_TRY(list, left_out_frame(left_out, end_, payload, context_.get()));
-    buffer_ = std::move(list);
-  }
+  FRIDAY_TRY_VOID(add_frame(buffer_, kLeftOutTag, left_out, end_, context_.get()));
+  FRIDAY_TRY_VOID(add_frame(buffer_, kRepeatedTag, repeated, end_, context_.get()));
   const size_t before = buffer_.size();
   buffer_.resize(before + sizeof head + ZSTD_compressBound(raw.size()));
   const size_t at = before + sizeof head;
@@ -270,7 +300,7 @@ Result<void> PackedWriter::append(std::span<const std::byte> raw, std::span<cons
     head.length += static_cast<uint32_t>(head.stored);
     buffer_.resize(at + head.stored);
     std::ranges::copy(*columns, buffer_.begin() + static_cast<ptrdiff_t>(at));
-  } else if (!left_out.empty()) {
+  } else if (before > 0) {
     return fail(ErrorCode::unsupported, "{}: what is to be left out lies in bytes that are no records", path_);
   } else {
     const size_t size =

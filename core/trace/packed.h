@@ -42,19 +42,28 @@ struct PackedBlock {
   uint64_t place = 0, stored = 0;  // range of its compressed bytes in the compressed file
   uint64_t hash = 0;               // XXH3-64 of the uncompressed bytes, with `offset` as the seed
   bool columns = false;            // stored as columns (columns.h), else as one zstd frame
-  // What it lacks: which of PackedList::left_out, and left_out_hash() of these bytes.
-  size_t first_left_out = 0, left_out = 0;
-  uint64_t payload = 0;
+  // What it lacks: which ranges of PackedList::left_out and PackedList::repeated, and left_out_hash() of their bytes.
+  struct Lacks {
+    size_t first = 0, count = 0;
+    uint64_t payload = 0;
+  };
+  Lacks left_out, repeated;
 };
 
 struct PackedList {
-  std::vector<PackedBlock> blocks;    // contiguous, starting at offset kHeaderSize
-  std::vector<LeftOut> left_out;      // by offset; each lies in one block of columns, and no two overlap
+  std::vector<PackedBlock> blocks;  // contiguous, starting at offset kHeaderSize
+  // Each lies in one block of columns, no two overlap, and they stand in rising order.
+  std::vector<LeftOut> left_out;  // made again by a replay of the senders (regenerable.h)
+  std::vector<LeftOut>
+      repeated;  // kept once (kept_once.h): `source` has the uuid of the file and, as `event`, the piece
   std::optional<std::string> header;  // the trace's header page; present once the node has ended
   bool torn = false;  // the file continues after the last block with something that is not a complete block
 
   std::span<const LeftOut> left_out_of(const PackedBlock& block) const {
-    return std::span(left_out).subspan(block.first_left_out, block.left_out);
+    return std::span(left_out).subspan(block.left_out.first, block.left_out.count);
+  }
+  std::span<const LeftOut> repeated_of(const PackedBlock& block) const {
+    return std::span(repeated).subspan(block.repeated.first, block.repeated.count);
   }
   uint64_t end() const { return blocks.empty() ? format::kHeaderSize : blocks.back().offset + blocks.back().size; }
 };
@@ -87,10 +96,15 @@ class PackedWriter {
   uint64_t end() const { return end_; }        // offset in the trace up to which bytes are in the compressed file
   uint64_t stored() const { return stored_; }  // size of the compressed file in bytes
 
+  // Ranges in which a block has zeros, and left_out_hash() of what was there.
+  struct Lack {
+    std::span<const LeftOut> ranges;
+    uint64_t payload = 0;
+  };
   // Compresses `raw`, the trace's bytes from end() on, appends them and waits for fdatasync. The caller may discard the
-  // plain bytes only after success. After a failure the file is unchanged. `left_out`: ranges within these bytes, in
-  // which `raw` has zeros; `payload`: left_out_hash() of what was there. Then `raw` must be whole records.
-  Result<void> append(std::span<const std::byte> raw, std::span<const LeftOut> left_out = {}, uint64_t payload = 0);
+  // plain bytes only after success. After a failure the file is unchanged. If something is lacking, `raw` must be whole
+  // records.
+  Result<void> append(std::span<const std::byte> raw, const Lack& left_out = {{}, 0}, const Lack& repeated = {{}, 0});
   // Appends the header page, which completes the file.
   Result<void> finish(std::span<const std::byte> header);
 

@@ -21,7 +21,8 @@ RestoredHead head_of(const PackedList& list) {
   RestoredHead head{{}, 0, 0};
   std::ranges::copy(kRestoredMagic, head.magic);
   for (const PackedBlock& block : list.blocks)
-    if (block.left_out) head.fingerprint = XXH3_64bits_withSeed(&block.payload, sizeof block.payload, head.fingerprint);
+    if (block.left_out.count)
+      head.fingerprint = XXH3_64bits_withSeed(&block.left_out.payload, sizeof(uint64_t), head.fingerprint);
   for (const LeftOut& range : list.left_out) head.bytes += range.size;
   return head;
 }
@@ -57,10 +58,10 @@ std::optional<std::string> RestoredPayload::fill(const PackedBlock& block, std::
   if (ranges.empty()) return std::nullopt;
   for (size_t n = 0; n < ranges.size(); n++) {
     const auto place = bytes.subspan(ranges[n].offset - block.offset, ranges[n].size);
-    if (auto read = read_exactly(fd_.get(), place, places_[block.first_left_out + n]); !read)
+    if (auto read = read_exactly(fd_.get(), place, places_[block.left_out.first + n]); !read)
       return read.error().message;
   }
-  if (left_out_hash(bytes, block.offset, ranges) != block.payload)
+  if (left_out_hash(bytes, block.offset, ranges) != block.left_out.payload)
     return fmt::format("{} is damaged: it has other bytes for {} to {} of the trace. Remove it, and it is made again",
                        path_, ranges.front().offset, ranges.back().end());
   seal_records(bytes, block.offset, ranges);
@@ -74,14 +75,14 @@ Result<void> write_restored(const Beneath& file, const PackedList& list, int sou
     FRIDAY_TRY_VOID(write_all(fd, std::as_bytes(std::span(&head, 1))));
     std::vector<std::byte> bytes;
     for (const PackedBlock& block : list.blocks) {
-      if (block.left_out == 0) continue;
+      if (block.left_out.count == 0) continue;
       const auto ranges = list.left_out_of(block);
       uint64_t size = 0;
       for (const LeftOut& range : ranges) size += range.size;
       bytes.resize(size);
       FRIDAY_TRY_VOID(read_exactly(source, bytes, at));
       at += size;
-      if (XXH3_64bits(bytes.data(), size) != block.payload)
+      if (XXH3_64bits(bytes.data(), size) != block.left_out.payload)
         return fail(ErrorCode::bad_input, "bytes {} to {} of the trace are not those that were received",
                     ranges.front().offset, ranges.back().end());
       FRIDAY_TRY_VOID(write_all(fd, bytes));

@@ -258,6 +258,26 @@ bool TraceFile::lacks(uint64_t from, uint64_t to) const {
 
 void TraceFile::begin_filling() { filled_ = std::make_unique<std::atomic<bool>[]>(list_.blocks.size()); }
 
+// Puts what the block lacks since it is kept once into `bytes`, the block.
+std::optional<std::string> TraceFile::fill_repeated(const PackedBlock& block, std::span<std::byte> bytes) const {
+  const auto ranges = list_.repeated_of(block);
+  if (ranges.empty()) return std::nullopt;
+  for (const LeftOut& range : ranges) {
+    auto kept = kept_once_.find(range.source.node);
+    if (kept == kept_once_.end())
+      kept =
+          kept_once_.emplace(range.source.node, KeptOnce::open(kept_once_file(place_.root, range.source.node))).first;
+    if (!kept->second) return kept->second.error().message;
+    const auto place = bytes.subspan(range.offset - block.offset, range.size);
+    if (auto read = kept->second->read(range.source.event, place); !read) return read.error().message;
+  }
+  if (left_out_hash(bytes, block.offset, ranges) != block.repeated.payload)
+    return fmt::format("{} has other bytes than were received",
+                       kept_once_file(place_.root, ranges[0].source.node).path());
+  seal_records(bytes, block.offset, ranges);
+  return std::nullopt;
+}
+
 std::optional<std::string> TraceFile::fill(uint64_t from, uint64_t to) const {
   auto block = std::ranges::upper_bound(list_.blocks, from, {}, &PackedBlock::offset);
   if (block != list_.blocks.begin()) --block;
@@ -270,6 +290,7 @@ std::optional<std::string> TraceFile::fill(uint64_t from, uint64_t to) const {
     if (auto problem = unpack(packed_.get(), *block, raw))
       return fmt::format("the compressed block of bytes {} to {} is damaged: {}", block->offset,
                          block->offset + block->size, *problem);
+    if (auto problem = fill_repeated(*block, raw)) return problem;
     if (restored_)
       if (auto problem = restored_->fill(*block, raw)) return problem;
     if (::pwrite(scratch_.get(), raw.data(), raw.size(), static_cast<off_t>(block->offset)) !=

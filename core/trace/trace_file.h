@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "core/base/fd.h"
 #include "core/base/ids.h"
 #include "core/shim/trace_format.h"
+#include "core/trace/kept_once.h"
 #include "core/trace/packed.h"
 #include "core/trace/restored.h"
 
@@ -68,6 +70,7 @@ class TraceFile {
   void find_restored(NodeId node);
   bool restorable(NodeId node) const;  // whether the payload that the file lacks has been made again since
   std::optional<std::string> fill(uint64_t from, uint64_t to) const;
+  std::optional<std::string> fill_repeated(const PackedBlock& block, std::span<std::byte> bytes) const;
 
   Beneath place_;
   std::string path_;
@@ -82,6 +85,7 @@ class TraceFile {
   UniqueFd packed_, scratch_;
   PackedList list_;
   std::optional<RestoredPayload> restored_;
+  mutable std::map<Uuid, Result<KeptOnce>> kept_once_;  // those that were needed; guarded by filling_
   std::unique_ptr<std::atomic<bool>[]> filled_;
   mutable std::mutex filling_;
 };

@@ -66,17 +66,19 @@ recording = friday.Recording(sys.argv[1])
 counts, states = collections.Counter(), collections.defaultdict(hashlib.sha256)
 for event in recording.events(0):
     for moved in event.transfers:
-        if moved.direction == "in":
-            counts[moved.channel] += moved.bytes
-            states[moved.channel].update(moved.payload or b"")
+        if moved.direction == "in" and (not sys.argv[2] or event.arguments[2] == int(sys.argv[2])):
+            channel = 0 if sys.argv[2] else moved.channel
+            counts[channel] += moved.bytes
+            states[channel].update(moved.payload or b"")
 print(states[counts.most_common(1)[0][0]].hexdigest())
 """
 
 
-def received(recorder, recording):
+def received(recorder, recording, size=""):
+    """Or the hash of all that it has received by calls with this size."""
     script = recorder.directory / "received.py"
     script.write_text(RECEIVED)
-    done = recorder.run(["/usr/bin/python3", script, recording.path], env={"PYTHONPATH": str(recorder.friday.parent.parent / "python")}, timeout=120)
+    done = recorder.run(["/usr/bin/python3", script, recording.path, str(size)], env={"PYTHONPATH": str(recorder.friday.parent.parent / "python")}, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -197,6 +199,43 @@ def test_hardly_any_budget(budget, recorder):
 def test_what_a_budget_is(options, says, recorder):
     done = recorder.record(["/bin/true"], options=options)
     assert done.returncode == 2 and says in done.stderr, done
+
+
+# Reads a file of random bytes again and again, now and then with a change at one place.
+READS = r"""
+import hashlib, os, random
+choose = random.Random(3)
+data = bytearray(choose.randbytes(300_000))
+state = hashlib.sha256()
+for n in range(60):
+    if n % 20 == 0:
+        data[choose.randrange(len(data))] ^= 1
+        with open("file", "wb") as file:
+            file.write(data)
+    fd = os.open("file", os.O_RDONLY)
+    while piece := os.read(fd, 32_768):
+        state.update(piece)
+    os.close(fd)
+print(state.hexdigest())
+"""
+
+
+def test_what_is_read_again_is_kept_once(recorder):
+    recording = recorder.record(["/usr/bin/python3", "-c", READS], name="reads", options=["--lean"], cwd=recorder.directory)
+    assert recording.returncode == 0, recording
+    kept = list(recording.path.glob("payload/*"))
+    size = sum(file.stat().st_size for file in [*recording.path.glob("nodes/0/trace*"), *kept])
+    assert len(kept) == 1 and size < 2_500_000, (kept, size)
+    assert not left_out(recorder, recording), "no replay is needed for that"
+    recorder.verify(recording)
+    assert received(recorder, recording, 32_768) == recording.stdout.strip()
+    other = recorder.record(["/bin/true"], name="other")
+    done = recorder.run([recorder.friday, "merge", "-o", recorder.directory / "both", other.path, recording.path])
+    assert done.returncode == 0, done
+    kept[0].unlink()
+    recorder.verify(recorder.directory / "both")
+    done = recorder.run([recorder.friday, "verify", recording.path])
+    assert done.returncode == 2 and str(kept[0]) in done.stderr, done
 
 
 def test_lean_needs_compression(recorder):

@@ -340,7 +340,7 @@ TEST_F(Lean, HostileListsAreRefused) {
     ::unlink(path.c_str());
     auto writer = PackedWriter::create(path);
     EXPECT_TRUE(writer);
-    EXPECT_TRUE(writer->append(block, ranges, 7));
+    EXPECT_TRUE(writer->append(block, {ranges, 7}));
     EXPECT_TRUE(writer->finish(std::vector<std::byte>(format::kHeaderSize)));
     auto fd = open_file(path, O_RDONLY);
     auto list = list_packed(fd->get(), path);
@@ -350,7 +350,7 @@ TEST_F(Lean, HostileListsAreRefused) {
   const PackedList two = list_of({{4100, 8}, {4200, 8}});
   ASSERT_EQ(two.left_out.size(), 2u);
   EXPECT_EQ(two.left_out[1].offset, 4200u);
-  EXPECT_EQ(two.blocks.at(0).payload, 7u);
+  EXPECT_EQ(two.blocks.at(0).left_out.payload, 7u);
   EXPECT_TRUE(list_of({{4096, size}}).header);
   const std::vector<std::vector<LeftOut>> hostile = {
       {{4095, 10}},           {{4096, size + 1}},     {{4096, 0}},
