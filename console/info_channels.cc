@@ -69,11 +69,13 @@ class ChannelReport {
     }
     for (const auto& change : traffic.changes)
       changes.push_back({{"seconds", schedule_.seconds_of(node.id, {change.event})}, {"left_out", change.left_out}});
-    out["left_out"] = {{"bytes", traffic.left_out},
-                       {"senders", std::move(senders)},
-                       {"now", traffic.leaves_out},
-                       {"changed", traffic.changed},
-                       {"changes", std::move(changes)}};
+    out["left_out"] = {
+        {"bytes", traffic.left_out},
+        {"senders", std::move(senders)},
+        {"now", traffic.leaves_out},
+        {"since", traffic.last_change ? json(schedule_.seconds_of(node.id, {traffic.last_change->event})) : json()},
+        {"changed", traffic.changed},
+        {"changes", std::move(changes)}};
   }
 
   const Recording& recording_;
@@ -100,11 +102,12 @@ std::string left_out_text(const json& channel) {
     senders += fmt::format("{}{}", senders.empty() ? "" : ", ",
                            sender["node"].is_null() ? "one that is not in the recording"
                                                     : fmt::format("{}", sender["node"].get<uint32_t>()));
-  const json& last = left_out["changes"].back();
-  return fmt::format(
-      "left out: {}, from node {}; {} since {:.3f} s{}", size_text(left_out["bytes"].get<uint64_t>()), senders,
-      last["left_out"].get<bool>() ? "so" : "kept", last["seconds"].get<double>(),
-      left_out["changed"] > 1 ? fmt::format(", after {} changes", left_out["changed"].get<uint64_t>() - 1) : "");
+  std::string since;
+  if (!left_out["since"].is_null())
+    since = fmt::format("; {} since {:.3f} s", left_out["now"].get<bool>() ? "so" : "kept",
+                        left_out["since"].get<double>());
+  if (left_out["changed"] > 1) since += fmt::format(", after {} changes", left_out["changed"].get<uint64_t>() - 1);
+  return fmt::format("left out: {}, from node {}{}", size_text(left_out["bytes"].get<uint64_t>()), senders, since);
 }
 
 // All files of a node in one line.

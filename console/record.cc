@@ -90,11 +90,8 @@ void print_over_budget(const RecordOptions& options, const std::vector<NodeSumma
     if (static_cast<double>(stored) <= allowed) continue;
     const std::string why =
         node.foreign > stored / 2
-            ? fmt::format(
-                  "{} came from files and from programs that are not recorded, and no replay of another node makes "
-                  "that "
-                  "again",
-                  readable_size(node.foreign))
+            ? fmt::format("no recorded program is known to have sent {} of what it received",
+                          readable_size(node.foreign))
             : "its events, what it had at the start and what no replay of another node makes again need that";
     say(stderr, "friday: node {} {} took {} a second, more than --budget {}: {}\n", node.id, node.name,
         readable_size(static_cast<uint64_t>(static_cast<double>(stored) / std::max(node.seconds, 1.0))), options.budget,
@@ -156,6 +153,10 @@ int print_service(const RecordOptions& options) {
   if (options.no_compress) request.options.push_back("--no-compress");
   if (options.lean) request.options.push_back("--lean");
   if (!options.budget.empty()) request.options.insert(request.options.end(), {"--budget", options.budget});
+  for (const std::string& pattern : options.keep_channel)
+    request.options.insert(request.options.end(), {"--keep-channel", pattern});
+  for (const std::string& pattern : options.drop_channel)
+    request.options.insert(request.options.end(), {"--drop-channel", pattern});
   auto text = options.print_systemd ? systemd_drop_in(request) : container_entry_point(request);
   if (!text) return complain("record", text.error());
   fmt::print("{}", *text);

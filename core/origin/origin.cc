@@ -20,7 +20,7 @@ using How = Hop::How;
 
 constexpr StopPointId kOriginId{~1u};  // of the watch of the bytes that are followed
 
-constexpr int kMostLeftOut = 16;  // writes of a few bytes that are passed over for the sake of the others
+constexpr int kMostOmitted = 16;  // writes of a few bytes that are passed over for the sake of the others
 
 constexpr uint64_t kMostInstructions = 200'000;  // for one answer; each takes some 30 us
 constexpr size_t kCopySteps = 200;               // that are looked at, at least, for the other moves of a copy
@@ -299,7 +299,7 @@ bool Origin::matters(const Bytes& part) const {
 // Whether the last write has written less than half of the bytes, so that the others say more of the value. Then these
 // are followed from here on.
 bool Origin::leave_out(const Bytes& written) {
-  if (wanted_.in != Bytes::In::memory || written.size * 2 >= wanted_.size || left_out_ == kMostLeftOut) return false;
+  if (wanted_.in != Bytes::In::memory || written.size * 2 >= wanted_.size || left_out_ == kMostOmitted) return false;
   const Bytes below{wanted_.in, wanted_.low, written.low - wanted_.low};
   const Bytes above{wanted_.in, written.high(), wanted_.high() - written.high()};
   const Bytes& rest = below.size >= above.size ? below : above;

@@ -98,7 +98,7 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
 // How many bytes --max-size still allows. Counts what the traces occupy on disk, including room given ahead.
 uint64_t Collector::room_left() const {
   if (options_.max_size == 0) return UINT64_MAX;
-  uint64_t used = 0;
+  uint64_t used = packer_.beside();
   for (const auto& node : nodes_) {
     used += node->header ? node->header->allocated : node->bytes;
     if (node->packed) used += node->packed->stored - node->packed->removed;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ranges>
 
 #include "core/base/background.h"
 #include "core/base/poll_set.h"
@@ -33,11 +34,12 @@ Packer::Trace* Packer::add(const Beneath& file, int plain, const Uuid& node, con
 }
 
 void Packer::left(Trace& trace, int plain, uint64_t committed) {
-  if (committed >= format::kHeaderSize + kPackBlock) hand_over(trace, plain, committed, News::left);
+  if (committed >= format::kHeaderSize + kPackBlock && hand_over(trace, plain, committed, News::left))
+    trace.may_have_holes = true;
 }
 
 bool Packer::ended(Trace& trace, int plain, uint64_t committed) {
-  return hand_over(trace, plain, committed, News::ended);
+  return hand_over(trace, plain, committed, News::ended) || trace.may_have_holes;
 }
 
 void Packer::stays(Trace& trace, int plain, uint64_t committed) {
@@ -74,7 +76,7 @@ bool Packer::send(const Message& message) {
   // A full pipe holds thousands of messages. If this one does not fit, the next message covers its work, or the trace
   // stays plain.
   const bool sent = write(writing_.get(), &message, sizeof message) == sizeof message;
-  if (sent) asked_++;
+  if (sent && frees_room(message.news)) asked_++;
   return sent;
 }
 
@@ -96,10 +98,11 @@ bool Packer::take_messages(bool wait) {
       more = false;
       continue;
     }
-    taken_++;
+    if (frees_room(message.news)) taken_++;
     Trace& trace = *message.trace;
     if (lean_ && !trace.number) {
       trace.number = regenerable_.add(trace.node, trace.parent);
+      by_number_.push_back(&trace);
       noted_.push_back(&trace);
     }
     if (message.news == News::added) continue;
@@ -173,6 +176,7 @@ bool Packer::store_block(Trace& trace, std::span<std::byte> block) {
   }
   if (!done) return false;
   for (const LeftOut& range : left_out) trace.left_out += range.size;
+  beside_ = repeats_.bytes();
   if (trace.budget) trace.budget->stored(trace.writer->stored() - before);
   return true;
 }
@@ -224,13 +228,13 @@ void Packer::note(Trace& trace) {
     trace.noted += size;
   }
   if (trace.finish && trace.noted >= trace.goal) trace.noted = kNotedToTheEnd;
+  if (!header.packing && header.checksum)
+    trace.plain.reset();  // it stays as it is, and the message about that was lost
 }
 
 void Packer::close(Trace& trace) {
   if (trace.given_up || !trace.writer) {
-    if (!lean_) return;
-    note_all();
-    trace.plain.reset();
+    if (lean_) leave(trace);
     return;
   }
   trace.given_up = true;
@@ -245,6 +249,18 @@ void Packer::close(Trace& trace) {
   trace.removed = trace.writer->end();
   trace.stored = trace.writer->stored();
   trace.writer.reset();
+  leave(trace);
+}
+
+// Nothing more will be asked of the trace. What it says of sends, and its parent of the channels that it has inherited,
+// is noted before.
+void Packer::leave(Trace& trace) {
+  if (trace.number) {
+    std::vector<Trace*> line = {&trace};
+    while (const auto parent = regenerable_.parent(*line.back()->number)) line.push_back(by_number_[*parent]);
+    for (Trace* each : std::views::reverse(line)) note(*each);
+    regenerable_.forget(*trace.number);
+  }
   trace.plain.reset();
 }
 

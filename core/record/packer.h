@@ -39,7 +39,7 @@ class Packer {
 
    private:
     friend class Packer;
-    bool handed_over = false;  // used by the collector only
+    bool handed_over = false, may_have_holes = false;  // used by the collector only
     Uuid node{}, parent{};
     // Of a lean packer: its number in LiveRegenerable, and up to where it was noted there.
     std::optional<size_t> number;
@@ -65,7 +65,7 @@ class Packer {
   // Call when the program will not access anything before `committed` any more.
   void left(Trace& trace, int plain, uint64_t committed);
   // Call when nobody writes to the trace any more: compresses the rest and then removes the plain file. Returns false
-  // if there is no packer thread; then the trace stays as it is.
+  // if that cannot be asked for and the trace has no holes; then it stays as it is.
   bool ended(Trace& trace, int plain, uint64_t committed);
   // Call instead of ended() if the trace shall stay as it is.
   void stays(Trace& trace, int plain, uint64_t committed);
@@ -76,6 +76,9 @@ class Packer {
   int wake_fd() const { return woken_.get(); }
   void settled();
 
+  // Size of what is stored beside the traces, in bytes.
+  uint64_t beside() const { return beside_; }
+
   // What could not be done, and why; complete after finish().
   const std::vector<std::string>& notices() const { return notices_; }
 
@@ -84,6 +87,7 @@ class Packer {
 
  private:
   enum class News { added, left, ended, stays };
+  static bool frees_room(News news) { return news == News::left || news == News::ended; }
   struct Message {
     Trace* trace;  // null: no more messages follow
     uint64_t committed;
@@ -102,6 +106,7 @@ class Packer {
   std::span<const std::byte> records_behind(const Trace& trace, uint64_t offset);
   std::vector<LeftOut> find_left_out(Trace& trace, std::span<const std::byte> block, uint64_t offset);
   void close(Trace& trace);
+  void leave(Trace& trace);
 
   const std::optional<LeanOptions> lean_;
   std::vector<std::unique_ptr<Trace>> traces_;
@@ -110,10 +115,12 @@ class Packer {
   uint64_t asked_ = 0;              // number of messages sent
   std::atomic<uint64_t> done_ = 0;  // number of messages whose work is done
   std::atomic<bool> stop_ = false;
+  std::atomic<uint64_t> beside_ = 0;
   // Used only by the thread until it has ended.
   std::deque<Trace*> work_;
   uint64_t taken_ = 0;
   std::vector<std::byte> buffer_;
+  std::vector<Trace*> by_number_;
   std::vector<Trace*> noted_;  // the traces that may still have something to note
   std::vector<std::byte> looked_at_;
   LiveRegenerable regenerable_;

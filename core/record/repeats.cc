@@ -8,13 +8,17 @@
 
 namespace friday {
 
+Repeats::Repeats(std::string recording) : recording_(std::move(recording)) {
+  failed_ = ::getrandom(&seed_, sizeof seed_, 0) != sizeof seed_;
+}
+
 // The number of the piece with these bytes, if they have come before.
 std::optional<uint64_t> Repeats::piece(std::span<const std::byte> bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed_);
   const auto known = pieces_.find({hash.low64, hash.high64});
   if (known != pieces_.end()) return known->second;
   if (seen_.size() >= kMostSeen) seen_.clear();
-  if (seen_.insert(hash.low64).second || pieces_.size() >= kMostPieces) return std::nullopt;
+  if (seen_.insert(hash.low64).second || pieces_.size() >= kMostPiecesKeptOnce) return std::nullopt;
   if (!kept_) {
     Uuid uuid;
     auto created = ::getrandom(uuid.data(), uuid.size(), 0) == static_cast<ssize_t>(uuid.size())

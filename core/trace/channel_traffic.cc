@@ -14,7 +14,8 @@ constexpr uint64_t kMostSeconds = 2;  // over which ChannelTraffic::Direction::m
 class TrafficWalk {
  public:
   explicit TrafficWalk(const TraceReader& reader)
-      : left_out_(reader.left_out()), span_(std::max<uint64_t>(reader.header().ticks_per_second, 1) * kMostSeconds) {}
+      : left_out_(reader.left_out()),
+        span_(std::clamp<uint64_t>(reader.header().ticks_per_second, 1, uint64_t{1} << 40) * kMostSeconds) {}
 
   void on_event(const RecordView& record) {
     const EventView event = record.event();
@@ -86,6 +87,7 @@ class TrafficWalk {
   static void note(ChannelTraffic& traffic, uint64_t event, bool left_out) {
     if (left_out == traffic.leaves_out) return;
     traffic.leaves_out = left_out;
+    traffic.last_change = {event, left_out};
     if (traffic.changed++ < kMostChanges) traffic.changes.push_back({event, left_out});
   }
 

@@ -30,7 +30,8 @@ struct ChannelTraffic {
   };
   std::vector<Change> changes;  // the first kMostChanges
   uint64_t changed = 0;         // how many there were
-  bool leaves_out = false;      // at its last message
+  std::optional<Change> last_change;
+  bool leaves_out = false;  // at its last message
 };
 inline constexpr size_t kMostChanges = 100;
 

@@ -163,7 +163,7 @@ void survey_sizes(const Recording& recording, Contents& out) {
     const std::string top = inside.begin()->string();
     out.total_bytes += size;
     if (top == "debug") out.symbol_bytes += size;
-    else if (top != "nodes" && top != "files" && top != "cache" && top != "recording.json")
+    else if (top != "nodes" && top != "files" && top != "payload" && top != "cache" && top != "recording.json")
       out.others[inside.string()] = size;
   }
 }
@@ -182,7 +182,7 @@ bool sounds_secret(const std::string& name) {
 }
 
 Result<Contents> survey(const Recording& recording) {
-  for (const char* folder : {"files", "debug"}) FRIDAY_TRY_VOID(check_below(recording.inside(folder)));
+  for (const char* folder : {"files", "debug", "payload"}) FRIDAY_TRY_VOID(check_below(recording.inside(folder)));
   Contents out;
   out.readable_by_others = recording.readable_by_others();
   for (const NodeInfo& node : recording.nodes()) {

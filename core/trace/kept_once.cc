@@ -6,8 +6,11 @@
 #include <xxhash.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include "core/trace/recording.h"
 
@@ -55,9 +58,14 @@ Result<uint64_t> KeptOnceWriter::add(std::span<const std::byte> bytes) {
   const size_t size = ZSTD_compressCCtx(context_.get(), buffer_.data() + sizeof head, buffer_.size() - sizeof head,
                                         bytes.data(), bytes.size(), kLevel);
   if (ZSTD_isError(size)) return fail(ErrorCode::io, "zstd says \"{}\"", ZSTD_getErrorName(size));
+  back_.resize(bytes.size());
+  if (ZSTD_decompress(back_.data(), back_.size(), buffer_.data() + sizeof head, size) != bytes.size() ||
+      !std::ranges::equal(back_, bytes))
+    return fail(ErrorCode::io, "a piece for {} does not come back from its compressed form", path_);
   head.stored = static_cast<uint32_t>(size);
   memcpy(buffer_.data(), &head, sizeof head);
   FRIDAY_TRY_VOID(write_all(fd_.get(), std::span(buffer_).first(sizeof head + size)));
+  bytes_ += sizeof head + size;
   failed_ = stored_ = false;
   return count_++;
 }
@@ -77,13 +85,26 @@ Result<KeptOnce> KeptOnce::open(const Beneath& file) {
   if (::fstat(kept.fd_.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", kept.path_));
   const auto end = static_cast<uint64_t>(status.st_size);
   PieceHead head;
-  for (uint64_t at = 0; at + sizeof head <= end; at += sizeof head + head.stored) {
+  for (uint64_t at = 0; at + sizeof head <= end && kept.pieces_.size() < kMostPiecesKeptOnce;
+       at += sizeof head + head.stored) {
     FRIDAY_TRY_VOID(read_exactly(kept.fd_.get(), std::as_writable_bytes(std::span(&head, 1)), at));
     if (memcmp(head.magic, kPieceMagic, sizeof head.magic) != 0 || head.size > kMostKeptOnce ||
         head.stored > ZSTD_compressBound(head.size) || head.stored > end - at - sizeof head)
       break;
     kept.pieces_.push_back({at + sizeof head, head.size, head.stored, head.hash});
   }
+  return kept;
+}
+
+Result<std::shared_ptr<const KeptOnce>> KeptOnce::share(const Beneath& file, uint64_t count) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<const KeptOnce>> shared;
+  std::lock_guard lock(mutex);
+  std::weak_ptr<const KeptOnce>& known = shared[file.path()];
+  if (auto kept = known.lock(); kept && kept->count() >= count) return kept;
+  FRIDAY_TRY(opened, open(file));
+  auto kept = std::make_shared<const KeptOnce>(std::move(opened));
+  known = kept;
   return kept;
 }
 

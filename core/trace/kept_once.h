@@ -22,7 +22,8 @@ struct ZSTD_CCtx_s;
 
 namespace friday {
 
-inline constexpr uint64_t kMostKeptOnce = 4u << 20;  // bytes of one piece
+inline constexpr uint64_t kMostKeptOnce = 4u << 20;      // bytes of one piece
+inline constexpr size_t kMostPiecesKeptOnce = 1u << 20;  // of one file
 
 // The file with this uuid in the recording at `recording`.
 Beneath kept_once_file(const std::string& recording, const Uuid& uuid);
@@ -34,6 +35,7 @@ class KeptOnceWriter {
   KeptOnceWriter(KeptOnceWriter&&) = default;
 
   const Uuid& uuid() const { return uuid_; }
+  uint64_t bytes() const { return bytes_; }  // size of the file
   // Appends a piece, and returns its number, from 0. After a failure nothing more can be added.
   Result<uint64_t> add(std::span<const std::byte> bytes);
   // Waits until all pieces are on the disk. Traces may name a piece only afterwards.
@@ -49,15 +51,17 @@ class KeptOnceWriter {
   std::string path_;
   UniqueFd fd_;
   std::unique_ptr<ZSTD_CCtx_s, FreeContext> context_;
-  std::vector<std::byte> buffer_;
-  uint64_t count_ = 0;
+  std::vector<std::byte> buffer_, back_;
+  uint64_t count_ = 0, bytes_ = 0;
   bool failed_ = false, stored_ = true;
 };
 
 class KeptOnce {
  public:
-  // Lists the pieces of a file, up to the first incomplete one.
+  // Lists the pieces of a file, up to the first incomplete one and at most kMostPiecesKeptOnce.
   static Result<KeptOnce> open(const Beneath& file);
+  // The same for all who need the file at this time, and at least `count` pieces if it has so many.
+  static Result<std::shared_ptr<const KeptOnce>> share(const Beneath& file, uint64_t count);
 
   size_t count() const { return pieces_.size(); }
   // Reads a piece, whose size `out` must have: who reads a block does no more work than the block is large. Fails if

@@ -6,6 +6,8 @@
 
 namespace friday {
 
+static_assert(kPackBlock / kLeastPiece <= kMostLeftOut, "a block can have so many ranges");
+
 namespace {
 
 // Removes the last run, which is list[first] and what follows, if it is too short.
@@ -31,7 +33,7 @@ std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable, u
   for (const Regenerable& bytes : regenerable) {
     uint64_t kept = heads - std::min(heads, bytes.in_message);
     if (bytes.stream && bytes.in_stream < kKeptOfStream) kept = std::max(kept, kKeptOfStream - bytes.in_stream);
-    if (kept >= bytes.size) continue;
+    if (kept + kLeastPiece > bytes.size) continue;
     LeftOut range = bytes;
     range.offset += kept;
     range.size -= kept;

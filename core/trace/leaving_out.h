@@ -12,9 +12,10 @@
 namespace friday {
 
 // Of what is regenerable, what is worth leaving out. These bytes are kept: the first kKeptOfStream of each direction of
-// a connection, which tell connections apart, the first `heads` of each receive, which people want to read, and runs
-// without a gap that are shorter than kLeastRun, for which it would not pay. The ranges rise.
-inline constexpr uint64_t kKeptOfStream = 4096, kKeptOfMessage = 32, kLeastRun = 64;
+// a connection, which tell connections apart, the first `heads` of each receive, which people want to read, and what
+// would not pay: pieces of less than kLeastPiece, and runs without a gap that are shorter than kLeastRun. The ranges
+// rise.
+inline constexpr uint64_t kKeptOfStream = 4096, kKeptOfMessage = 32, kLeastRun = 64, kLeastPiece = 16;
 std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable, uint64_t heads = kKeptOfMessage);
 
 // Writes the whole trace to `file`, which must not exist, without the payload in `ranges`. The trace must be complete.

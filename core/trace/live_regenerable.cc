@@ -38,8 +38,32 @@ std::string name_of(const ChannelRecord& record) { return fmt::format("{}:{}", r
 
 size_t LiveRegenerable::add(const Uuid& node, const Uuid& parent) {
   by_node_[node] = traces_.size();
-  traces_.push_back({node, parent, {}, {}});
+  Trace& trace = traces_.emplace_back();
+  trace.node = node;
+  trace.parent = parent;
+  if (Trace* of = parent_of(trace)) of->children++;
   return traces_.size() - 1;
+}
+
+LiveRegenerable::Trace* LiveRegenerable::parent_of(const Trace& trace) {
+  const auto parent = by_node_.find(trace.parent);
+  return parent == by_node_.end() || &traces_[parent->second] >= &trace ? nullptr : &traces_[parent->second];
+}
+
+std::optional<size_t> LiveRegenerable::parent(size_t trace) {
+  const Trace* parent = parent_of(traces_[trace]);
+  return parent ? std::optional(static_cast<size_t>(parent - traces_.data())) : std::nullopt;
+}
+
+void LiveRegenerable::forget(size_t number) {
+  if (std::exchange(traces_[number].ended, true)) return;
+  for (Trace* trace = &traces_[number]; trace && trace->ended && trace->children == 0;) {
+    channels_ -= trace->channels.size();
+    trace->channels = {};
+    trace->released = {};
+    trace = parent_of(*trace);
+    if (trace && trace->children > 0) trace->children--;
+  }
 }
 
 std::shared_ptr<LiveRegenerable::Stream> LiveRegenerable::stream(const std::string& name) {
@@ -51,21 +75,28 @@ std::shared_ptr<LiveRegenerable::Stream> LiveRegenerable::stream(const std::stri
 
 // Null if nothing is known of it. A forked process has the channels of its parent.
 LiveRegenerable::Channel* LiveRegenerable::channel(size_t trace, uint64_t number) {
+  constexpr int kMostAncestors = 64;
   auto& own = traces_[trace].channels;
   auto found = own.find(number);
-  if (found == own.end()) {
-    const auto parent = by_node_.find(traces_[trace].parent);
-    const Channel* inherited =
-        parent != by_node_.end() && parent->second < trace ? channel(parent->second, number) : nullptr;
-    if (!inherited) return nullptr;
-    found = own.emplace(number, *inherited).first;
+  const Trace* ancestor = &traces_[trace];
+  for (int n = 0; found == own.end() && n < kMostAncestors; n++) {
+    ancestor = parent_of(*ancestor);
+    if (!ancestor) return nullptr;
+    if (const auto inherited = ancestor->channels.find(number); inherited != ancestor->channels.end()) {
+      const Channel copy = inherited->second;
+      found = own.emplace(number, copy).first;
+      channels_++;
+    }
   }
+  if (found == own.end()) return nullptr;
   found->second.used = ++uses_;
   return &found->second;
 }
 
 void LiveRegenerable::note_channel(Trace& trace, const ChannelRecord& record) {
-  Channel& known = trace.channels[record.channel];
+  const auto [place, is_new] = trace.channels.try_emplace(record.channel);
+  channels_ += is_new;
+  Channel& known = place->second;
   known.kind = record.kind;
   known.used = ++uses_;
   const Address local = parse_address(record.local), remote = parse_address(record.remote);
@@ -79,10 +110,8 @@ void LiveRegenerable::note_channel(Trace& trace, const ChannelRecord& record) {
     if (!local.is_inet() || !local.known() || !remote.known()) return;
     known.out = stream(name_of(local, remote));
     known.in = stream(name_of(remote, local));
-  } else {
-    return;
+    known.in->claimed = true;
   }
-  known.in->claimed = true;
 }
 
 // Nothing but the path of the listening socket says which ends of Unix connections belong together.
@@ -93,7 +122,9 @@ void LiveRegenerable::note_unix(Channel& known, const Address& local, const Addr
   known.out = stream(known.own);
   known.out->offered = true;
   known.wants = (connects ? "<" : ">") + path;
-  offers_[(connects ? ">" : "<") + path].push_back(known.out);
+  auto& offers = offers_[(connects ? ">" : "<") + path];
+  if (offers.size() >= kMostOffers) offers.erase(offers.begin(), offers.begin() + kMostOffers / 2);
+  offers.push_back(known.out);
 }
 
 // Finds the stream of which these are the first bytes: that of the oldest end that sent them.
@@ -158,7 +189,10 @@ void LiveRegenerable::note_event(size_t index, EventView event) {
   for (PartView part : event.parts()) {
     const TransferPart* moved = part.transfer();
     if (!moved) continue;
-    first |= moved->direction == kIn && moved->offset == 0 && moved->length > 0;
+    if (moved->direction == kIn && moved->length > 0) {
+      first |= moved->offset == 0;
+      if (const Channel* through = channel(index, moved->channel); through && through->in) through->in->claimed = true;
+    }
     if (moved->direction == kOut)
       if (Channel* through = channel(index, moved->channel)) note_send(trace, event, *through, *moved, ordinal);
     ordinal++;
@@ -177,15 +211,22 @@ void LiveRegenerable::note(size_t trace, std::span<const std::byte> records) {
   });
 }
 
-void LiveRegenerable::settle() {
-  for (Trace& trace : traces_) {
-    if (trace.channels.size() <= kMostChannels) continue;
-    std::vector<uint64_t> uses;
+// Forgets the half of all channels that were used longest ago.
+void LiveRegenerable::forget_channels() {
+  std::vector<uint64_t> uses;
+  for (const Trace& trace : traces_)
     for (const auto& [number, known] : trace.channels) uses.push_back(known.used);
-    const auto middle = uses.begin() + static_cast<ptrdiff_t>(uses.size() / 2);
-    std::ranges::nth_element(uses, middle);
+  const auto middle = uses.begin() + static_cast<ptrdiff_t>(uses.size() / 2);
+  std::ranges::nth_element(uses, middle);
+  channels_ = 0;
+  for (Trace& trace : traces_) {
     std::erase_if(trace.channels, [&](const auto& each) { return each.second.used < *middle; });
+    channels_ += trace.channels.size();
   }
+}
+
+void LiveRegenerable::settle() {
+  if (channels_ > kMostChannels) forget_channels();
   std::erase_if(streams_, [](const auto& each) {
     const auto stream = each.second.lock();
     if (!stream) return true;
@@ -224,6 +265,7 @@ void LiveRegenerable::match(Stream& stream, std::vector<Piece>& pieces) {
   auto first = pieces.begin();  // that does not lie before the send
   for (const Send& send : stream.sends) {
     if (send.end() > end) break;
+    if (send.source.node == receiver_) continue;
     while (first != pieces.end() && first->end() <= send.start) ++first;
     if (first == pieces.end() || first->start > send.start || stream.refusals >= kMostRefusals) continue;
     auto last = first;
@@ -280,8 +322,8 @@ void LiveRegenerable::match_datagram(const Piece& piece, const TransferPart& mov
     const auto send = known->find(moved.hash);
     if (send == known->end()) continue;
     const Send& sent = send->second;
-    if (sent.length == moved.length && sent.length == piece.bytes.size() && sent.ticks <= piece.ticks &&
-        run_hash(piece.bytes, 0) == sent.hash)
+    if (sent.source.node != receiver_ && sent.length == moved.length && sent.length == piece.bytes.size() &&
+        sent.ticks <= piece.ticks && run_hash(piece.bytes, 0) == sent.hash)
       found_.regenerable.push_back({{piece.offset, sent.length, sent.source}, 0, 0, false, piece.channel, piece.ticks});
     return;
   }
@@ -321,10 +363,18 @@ LiveRegenerable::Found LiveRegenerable::find(size_t trace, std::span<const std::
                                              std::span<const std::byte> ahead) {
   received_.clear();
   found_ = {};
+  receiver_ = traces_[trace].node;
   receive_all(trace, block, offset, false);
   receive_all(trace, ahead, offset + block.size(), true);
   for (auto& [stream, pieces] : received_) match(*stream, pieces);
   std::ranges::sort(found_.regenerable, {}, &Regenerable::offset);
+  // Processes that share a stream and count for themselves what they send may have sent the same at the same place.
+  uint64_t end = 0;
+  std::erase_if(found_.regenerable, [&](const Regenerable& bytes) {
+    if (bytes.offset < end) return true;
+    end = bytes.end();
+    return false;
+  });
   return std::move(found_);
 }
 

@@ -14,6 +14,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -42,6 +43,11 @@ class LiveRegenerable {
     std::vector<Regenerable> regenerable;  // in rising order
     uint64_t received = 0;                 // bytes of payload that stand in the block
   };
+  // The trace has ended, and nothing more will be asked of it.
+  void forget(size_t trace);
+  // The trace of the process from which this one was forked.
+  std::optional<size_t> parent(size_t trace);
+
   // What can be left out of a block of whole records, which begins at `offset` in the trace and whose records have been
   // noted. The blocks of a trace must be asked for in their order. `ahead`: the records behind it, as far as they are
   // known already; of a send whose end is not received in either, what the block has cannot be left out.
@@ -51,11 +57,12 @@ class LiveRegenerable {
   std::vector<std::string> names(size_t trace, uint64_t channel);
 
  private:
-  static constexpr size_t kMostChannels = 1 << 16;   // of a trace
+  static constexpr size_t kMostChannels = 1 << 16;   // of all traces
   static constexpr size_t kMostWaiting = 1 << 16;    // sends of a stream that wait for their receiver
   static constexpr size_t kMostUnclaimed = 64;       // the same, if no recorded process has the other end yet
   static constexpr size_t kMostOffered = 1 << 12;    // the same of a Unix connection, whose ends are found by contents
   static constexpr size_t kMostDatagrams = 1 << 16;  // of all
+  static constexpr size_t kMostOffers = 1 << 10;     // ends of Unix connections on one path
   static constexpr unsigned kMostRefusals = 8;       // hashes in a row that do not agree
   static constexpr uint64_t kMostTail = 4u << 20;    // bytes of a stream that are kept for a send that is not complete
 
@@ -69,7 +76,7 @@ class LiveRegenerable {
   // One direction of a connection.
   struct Stream {
     std::deque<Send> sends;  // in the order in which they were noted
-    bool claimed = false;    // a recorded process has the receiving end
+    bool claimed = false;    // a recorded process has the receiving end; of a pipe: has received
     bool offered = false;    // stands in offers_
     unsigned refusals = 0;
     // The last received bytes, from the beginning of a send on whose end has not been received yet.
@@ -89,6 +96,8 @@ class LiveRegenerable {
     Uuid node{}, parent{};
     std::unordered_map<uint64_t, Channel> channels;
     std::unordered_map<uint32_t, std::pair<uint64_t, uint64_t>> released;  // by thread: event and entry of its call
+    bool ended = false;
+    size_t children = 0;  // traces of forked processes that have not ended: they may still need its channels
   };
   // Received bytes of one stream, consecutive in the trace.
   struct Piece {
@@ -102,6 +111,8 @@ class LiveRegenerable {
     uint64_t end() const { return start + bytes.size(); }
   };
 
+  Trace* parent_of(const Trace& trace);
+  void forget_channels();
   Channel* channel(size_t trace, uint64_t number);
   std::shared_ptr<Stream> stream(const std::string& name);
   void note_channel(Trace& trace, const format::ChannelRecord& record);
@@ -124,7 +135,9 @@ class LiveRegenerable {
   std::unordered_map<std::string, std::vector<std::weak_ptr<Stream>>> offers_;
   std::unordered_map<uint64_t, Send> datagrams_, datagrams_before_;  // by hash
   uint64_t uses_ = 0;
+  size_t channels_ = 0;  // of all traces
   // Used by find().
+  Uuid receiver_{};
   std::map<Stream*, std::vector<Piece>> received_;
   Found found_;
   std::vector<std::byte> gathered_;

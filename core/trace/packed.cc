@@ -50,8 +50,6 @@ struct LeftOutHead {
 };
 static_assert(sizeof(LeftOutHead) <= sizeof(BlockHead));
 
-constexpr uint32_t kMostLeftOut = kPackBlock / sizeof(format::PartHeader);
-
 // The coded list of the frame at `at`, which begins with `head`. None if it is not complete, or damaged.
 std::optional<std::vector<std::byte>> read_left_out(int fd, const LeftOutHead& head, uint64_t at, uint64_t left) {
   const uint64_t frame = head.length + 8ull - sizeof head;
@@ -67,11 +65,18 @@ std::optional<std::vector<std::byte>> read_left_out(int fd, const LeftOutHead& h
   return list;
 }
 
-// Appends the frame of a block's list to `frames`.
+// Appends the frame of a block's list to `frames`: if readers will find the same ranges in it, since what they lack is
+// discarded.
 Result<void> add_frame(std::vector<std::byte>& frames, const char (&tag)[8], const PackedWriter::Lack& lack,
-                       uint64_t offset, ZSTD_CCtx* context) {
+                       uint64_t offset, uint64_t size_of_block, ZSTD_CCtx* context) {
   if (lack.ranges.empty()) return {};
   const CodedLeftOut list = code_left_out(lack.ranges, offset);
+  auto back = decode_left_out(list.bytes, list.ranges, list.senders, size_of_block);
+  if (back)
+    for (LeftOut& range : *back) range.offset += offset;
+  if (lack.ranges.size() > kMostLeftOut || !back || !std::ranges::equal(*back, lack.ranges))
+    return fail(ErrorCode::unsupported, "the list of what a block leaves out cannot be kept: {} ranges",
+                lack.ranges.size());
   LeftOutHead head{kLeftOutMagic,
                    0,
                    {},
@@ -289,8 +294,8 @@ Result<void> PackedWriter::append(std::span<const std::byte> raw, const Lack& le
       kBlockMagic, sizeof head - 8, {}, end_, raw.size(), 0, XXH3_64bits_withSeed(raw.data(), raw.size(), end_)};
   memcpy(head.tag, kBlockTag, sizeof head.tag);
   buffer_.clear();
-  FRIDAY_TRY_VOID(add_frame(buffer_, kLeftOutTag, left_out, end_, context_.get()));
-  FRIDAY_TRY_VOID(add_frame(buffer_, kRepeatedTag, repeated, end_, context_.get()));
+  FRIDAY_TRY_VOID(add_frame(buffer_, kLeftOutTag, left_out, end_, raw.size(), context_.get()));
+  FRIDAY_TRY_VOID(add_frame(buffer_, kRepeatedTag, repeated, end_, raw.size(), context_.get()));
   const size_t before = buffer_.size();
   buffer_.resize(before + sizeof head + ZSTD_compressBound(raw.size()));
   const size_t at = before + sizeof head;

@@ -28,6 +28,7 @@ struct ZSTD_CCtx_s;
 namespace friday {
 
 inline constexpr uint64_t kPackBlock = 4u << 20;
+inline constexpr uint32_t kMostLeftOut = kPackBlock / 16;  // ranges of one list of a block
 
 // The name of the compressed form of the trace `path`.
 std::string packed_path(const std::string& path);

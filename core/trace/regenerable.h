@@ -3,9 +3,9 @@
 // are.
 //
 // Bytes count as regenerable only if all bytes of their send were received by recorded nodes, so that the hash which
-// the sender recorded could be compared; whoever leaves them out proves it by a trial (core/replay/restoring.h). Not
-// regenerable are bytes that never were in a recorded program's memory (sendfile), out-of-band and peeked bytes, and
-// what a node sends to itself.
+// the sender recorded could be compared. `friday pack --lean` tries besides that a replay makes them again
+// (core/replay/restoring.h); `friday record --lean` cannot. Not regenerable are bytes that never were in a recorded
+// program's memory (sendfile), out-of-band and peeked bytes, and what a node sends to itself.
 #pragma once
 
 #include <cstdint>

@@ -263,13 +263,14 @@ std::optional<std::string> TraceFile::fill_repeated(const PackedBlock& block, st
   const auto ranges = list_.repeated_of(block);
   if (ranges.empty()) return std::nullopt;
   for (const LeftOut& range : ranges) {
-    auto kept = kept_once_.find(range.source.node);
-    if (kept == kept_once_.end())
-      kept =
-          kept_once_.emplace(range.source.node, KeptOnce::open(kept_once_file(place_.root, range.source.node))).first;
-    if (!kept->second) return kept->second.error().message;
+    std::shared_ptr<const KeptOnce>& kept = kept_once_[range.source.node];
+    if (!kept || kept->count() <= range.source.event) {
+      auto shared = KeptOnce::share(kept_once_file(place_.root, range.source.node), range.source.event + 1);
+      if (!shared) return shared.error().message;
+      kept = std::move(*shared);
+    }
     const auto place = bytes.subspan(range.offset - block.offset, range.size);
-    if (auto read = kept->second->read(range.source.event, place); !read) return read.error().message;
+    if (auto read = kept->read(range.source.event, place); !read) return read.error().message;
   }
   if (left_out_hash(bytes, block.offset, ranges) != block.repeated.payload)
     return fmt::format("{} has other bytes than were received",

@@ -85,7 +85,7 @@ class TraceFile {
   UniqueFd packed_, scratch_;
   PackedList list_;
   std::optional<RestoredPayload> restored_;
-  mutable std::map<Uuid, Result<KeptOnce>> kept_once_;  // those that were needed; guarded by filling_
+  mutable std::map<Uuid, std::shared_ptr<const KeptOnce>> kept_once_;  // those that were needed; guarded by filling_
   std::unique_ptr<std::atomic<bool>[]> filled_;
   mutable std::mutex filling_;
 };

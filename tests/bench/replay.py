@@ -89,7 +89,7 @@ def ring(bench: Bench) -> dict[str, Number]:
 
 
 # -- redis -------------------------------------------------------------------------------------------------------------
-def record_redis(bench: Bench, put: Callable[[int], object]) -> tuple[pathlib.Path, float, float]:
+def record_redis(bench: Bench, put: Callable[[int], object], *options: str) -> tuple[pathlib.Path, float, float]:
     """Records a redis primary and two replicas, into which `put` loads values by the primary's port from outside of the recording: the
     recording, the seconds of the load, and those of all."""
     ports, nodes = free_ports(3), []
@@ -100,13 +100,13 @@ def record_redis(bench: Bench, put: Callable[[int], object]) -> tuple[pathlib.Pa
         nodes.append({"name": f"redis-{index}", "command": command, "cwd": str(folder), "stdout": str(folder / "out"), "stderr": str(folder / "err")})
     recording = bench.path("redis-rec")
     started = time.monotonic()
-    process = bench.start([bench.friday, "record", "-o", recording, "--group", group_file(bench, nodes)])
+    process = bench.start([bench.friday, "record", "-o", recording, "--group", group_file(bench, nodes), *options])
     wait_until(lambda: is_synced(ports[0]), "two replicas in sync")
     busy = time.monotonic()
     put(ports[0])
     busy = time.monotonic() - busy
     process.send_signal(signal.SIGINT)
-    process.wait(30)
+    process.wait(60)
     return recording, busy, time.monotonic() - started
 
 

@@ -238,6 +238,14 @@ def test_what_is_read_again_is_kept_once(recorder):
     assert done.returncode == 2 and str(kept[0]) in done.stderr, done
 
 
+def test_the_size_has_a_limit(recorder):
+    """The packer has nothing to do that would free room; the program goes on."""
+    recording = recorder.record(["/usr/bin/python3", "-c", TALK, "tcp", "12000000", "50000"], name="talk", options=["--lean", "--max-size", "4M"], cwd=recorder.directory)
+    assert recording.returncode == 0 and len(recording.stdout) == 65 and "the size that --max-size allows" in recording.stderr, recording
+    assert sum(file.stat().st_size for file in recording.path.glob("nodes/*/trace*")) <= 4 << 20
+    recorder.verify(recording)
+
+
 def test_lean_needs_compression(recorder):
     done = recorder.record(["/bin/true"], options=["--lean", "--no-compress"])
     assert done.returncode == 2 and "excludes" in done.stderr and "--lean" in done.stderr, done

@@ -36,7 +36,8 @@ class KeptOnceFile : public ::testing::Test {
       pieces_.push_back(noise(1000 * (n + 1), n));
       EXPECT_EQ(*writer->add(pieces_.back()), n);
     }
-    EXPECT_EQ(*writer->add(noise(3000, 77)), 5u);
+    pieces_.push_back(noise(3000, 77));
+    EXPECT_EQ(*writer->add(pieces_.back()), 5u);
     EXPECT_TRUE(writer->store());
   }
   Beneath file() const { return kept_once_file(recording_.path(), kFile); }

@@ -252,6 +252,85 @@ TEST_F(Lean, WhileTheTracesGrowNothingWrongIsFound) {
   EXPECT_GT(found, 5 * wanted.size());
 }
 
+std::vector<std::byte> records_of(const Script& script) {
+  TemporaryRecording recording;
+  recording.save(script.writer);
+  auto reader = TraceReader::open_file(Beneath(recording.path(), "nodes/0/trace"), NodeId{0});
+  EXPECT_TRUE(reader) << reader.error().message;
+  std::vector<std::byte> bytes;
+  RecordCursor cursor = reader->records();
+  while (cursor.next()) bytes.insert(bytes.end(), cursor.record().bytes().begin(), cursor.record().bytes().end());
+  return bytes;
+}
+
+// A forked process sends through a channel of its parent, which has ended and is forgotten before.
+TEST(LiveLean, AForkedProcessHasTheChannelsOfItsParent) {
+  const auto one = testing::inet("10.0.0.1", 1000), two = testing::inet("10.0.0.2", 2000);
+  Script parent(0, 0), child(1, 0), receiver(2, 0);
+  parent.channel(1, format::kChannelStream, 3, one, two);
+  receiver.channel(7, format::kChannelStream, 3, two, one);
+  const std::string text(500, 'x');
+  child.send(1000, 1, text);
+  receiver.receive(2000, 7, text);
+  for (const bool forgotten : {false, true}) {
+    LiveRegenerable live;
+    const size_t of_parent = live.add({1}, {}), of_child = live.add({2}, {1}), of_receiver = live.add({3}, {});
+    live.note(of_parent, records_of(parent));
+    if (forgotten) live.forget(of_parent);
+    const auto received = records_of(receiver);
+    live.note(of_receiver, received);
+    live.note(of_child, records_of(child));
+    live.settle();
+    const auto found = live.find(of_receiver, received, format::kHeaderSize);
+    ASSERT_EQ(found.regenerable.size(), 1u);
+    EXPECT_EQ(found.regenerable[0].source.node, Uuid{2});
+    EXPECT_EQ(found.received, text.size());
+    EXPECT_EQ(live.names(of_child, 1), (std::vector<std::string>{"stream", "10.0.0.1:1000", "10.0.0.2:2000"}));
+    live.forget(of_child);
+    if (forgotten) {
+      EXPECT_TRUE(live.names(of_parent, 1).empty()) << "nobody needs them any more";
+    }
+  }
+}
+
+// Two forked processes count for themselves what they send through the pipe of their parent, and send the same.
+TEST(LiveLean, TheSameBytesAreLeftOutOnce) {
+  Script parent(0, 0), child(1, 0), receiver(3, 0);
+  parent.channel(1, format::kChannelPipe, 3, {}, {}, 5);
+  receiver.channel(1, format::kChannelPipe, 3, {}, {}, 5);
+  const std::string before(5000, 'a'), text(300, 'x');
+  for (Script* script : {&parent, &child}) script->send(900, 1, before);
+  child.send(1000, 1, text);
+  for (const std::string& got : {before, text, text}) receiver.receive(2000, 1, got);
+  std::vector<std::byte> own = records_of(child);  // what the parent had sent before the fork is none of it
+  own.erase(own.begin(), own.begin() + reinterpret_cast<const format::RecordHeader*>(own.data())->size);
+  LiveRegenerable live;
+  live.note(live.add({1}, {}), records_of(parent));
+  for (const uint8_t uuid : {2, 3}) live.note(live.add({uuid}, {1}), own);
+  const size_t of_receiver = live.add({4}, {});
+  const auto received = records_of(receiver);
+  live.note(of_receiver, received);
+  uint64_t end = 0, all = 0;
+  for (const Regenerable& bytes : live.find(of_receiver, received, format::kHeaderSize).regenerable) {
+    EXPECT_GE(bytes.offset, end);
+    end = bytes.end();
+    all += bytes.size;
+  }
+  EXPECT_EQ(all, before.size() + text.size());
+}
+
+TEST(LiveLean, WhatANodeSendsToItselfStays) {
+  Script node(0, 0);
+  node.channel(1, format::kChannelPipe, 3, {}, {}, 5);
+  node.send(1000, 1, std::string(300, 'x'));
+  node.receive(2000, 1, std::string(300, 'x'));
+  LiveRegenerable live;
+  const size_t number = live.add({1}, {});
+  const auto records = records_of(node);
+  live.note(number, records);
+  EXPECT_TRUE(live.find(number, records, format::kHeaderSize).regenerable.empty());
+}
+
 TEST_F(Lean, OtherBytesAreNotWhatWasSent) {
   const std::string sender = bytes_of(NodeId{0});
   const auto wanted = known();
@@ -330,37 +409,40 @@ TEST_F(Lean, ADamagedRestoredFileIsNoticed) {
   EXPECT_FALSE(RestoredPayload::open(restored_payload(trace(), NodeId{1}), list()));
 }
 
-// Lists that no recorder writes: the file counts as cut off there.
-TEST_F(Lean, HostileListsAreRefused) {
-  const std::vector<std::byte> block(reinterpret_cast<const std::byte*>(original_.data()),
-                                     reinterpret_cast<const std::byte*>(original_.data()) + original_.size());
+// Ranges that readers would not find again are not written, and not read.
+TEST_F(Lean, ImpossibleListsAreRefused) {
+  const auto bytes = std::as_bytes(std::span(original_));
+  const std::vector<std::byte> block(bytes.begin(), bytes.end());
   const uint64_t size = block.size();
-  const auto list_of = [&](std::vector<LeftOut> ranges) {
-    const std::string path = recording_.path() + "/hostile.zst";
+  const auto written = [&](const std::vector<LeftOut>& ranges) {
+    const std::string path = recording_.path() + "/list.zst";
     ::unlink(path.c_str());
     auto writer = PackedWriter::create(path);
     EXPECT_TRUE(writer);
-    EXPECT_TRUE(writer->append(block, {ranges, 7}));
+    const bool done = writer->append(block, {ranges, 7}).has_value();
     EXPECT_TRUE(writer->finish(std::vector<std::byte>(format::kHeaderSize)));
     auto fd = open_file(path, O_RDONLY);
     auto list = list_packed(fd->get(), path);
-    EXPECT_TRUE(list);
-    return *list;
+    EXPECT_TRUE(list && list->header);
+    if (done) {
+      EXPECT_EQ(list->left_out, ranges);
+      EXPECT_EQ(list->blocks.at(0).left_out.payload, 7u);
+    } else {
+      EXPECT_TRUE(list->left_out.empty() && list->blocks.empty());
+    }
+    return done;
   };
-  const PackedList two = list_of({{4100, 8}, {4200, 8}});
-  ASSERT_EQ(two.left_out.size(), 2u);
-  EXPECT_EQ(two.left_out[1].offset, 4200u);
-  EXPECT_EQ(two.blocks.at(0).left_out.payload, 7u);
-  EXPECT_TRUE(list_of({{4096, size}}).header);
-  const std::vector<std::vector<LeftOut>> hostile = {
+  EXPECT_TRUE(written({{4100, 8, {{1}, 77, 3, 5}}, {4200, 8, {{2}, 1, 0, 0}}, {4210, 8, {{1}, 12, 0, ~0ull}}}));
+  EXPECT_TRUE(written({{4096, size}}));
+  const std::vector<std::vector<LeftOut>> impossible = {
       {{4095, 10}},           {{4096, size + 1}},     {{4096, 0}},
       {{0, ~0ull}},           {{~0ull, 1}},           {{4100, ~0ull - 4}},
       {{4200, 8}, {4100, 8}}, {{4100, 8}, {4107, 8}}, {{4096 + size, 1}},
   };
-  for (const auto& ranges : hostile) {
-    const PackedList list = list_of(ranges);
-    EXPECT_TRUE(list.torn) << ranges[0].offset << " " << ranges[0].size;
-    EXPECT_TRUE(list.blocks.empty() && list.left_out.empty() && !list.header);
+  for (const auto& ranges : impossible) {
+    EXPECT_FALSE(written(ranges)) << ranges[0].offset << " " << ranges[0].size;
+    const CodedLeftOut coded = code_left_out(ranges, format::kHeaderSize);
+    EXPECT_FALSE(decode_left_out(coded.bytes, coded.ranges, coded.senders, size));
   }
 }
 
