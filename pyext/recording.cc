@@ -23,8 +23,6 @@
 #include "pyext/messages.h"
 #include "pyext/session.h"
 
-namespace py = pybind11;
-
 namespace friday {
 namespace {
 

@@ -29,6 +29,12 @@ print(json.dumps([found, hashlib.sha256(repr(edges).encode()).hexdigest(), len(e
 """
 
 
+@pytest.fixture(autouse=True)
+def whole_at_first(monkeypatch):
+    """What these tests record is whole, whatever FRIDAY_LEAN says."""
+    monkeypatch.delenv("FRIDAY_LEAN", raising=False)
+
+
 def everything(recorder, recording):
     script = recorder.directory / "everything.py"
     script.write_text(EVERYTHING)
