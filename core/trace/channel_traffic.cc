@@ -88,7 +88,7 @@ class TrafficWalk {
     if (left_out == traffic.leaves_out) return;
     traffic.leaves_out = left_out;
     traffic.last_change = {event, left_out};
-    if (traffic.changed++ < kMostChanges) traffic.changes.push_back({event, left_out});
+    if (traffic.changed++ < kMostChangesListed) traffic.changes.push_back({event, left_out});
   }
 
   std::span<const LeftOut> left_out_;  // what is still to come

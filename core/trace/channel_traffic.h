@@ -28,12 +28,12 @@ struct ChannelTraffic {
     uint64_t event;
     bool left_out;
   };
-  std::vector<Change> changes;  // the first kMostChanges
+  std::vector<Change> changes;  // the first kMostChangesListed
   uint64_t changed = 0;         // how many there were
   std::optional<Change> last_change;
   bool leaves_out = false;  // at its last message
 };
-inline constexpr size_t kMostChanges = 100;
+inline constexpr size_t kMostChangesListed = 100;
 
 // Of all channels that have moved bytes, by number. `channels`: those that the node has inherited; the trace's own are
 // added. Fails at damage.
