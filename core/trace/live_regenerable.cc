@@ -189,12 +189,12 @@ void LiveRegenerable::note_event(size_t index, EventView event) {
   for (PartView part : event.parts()) {
     const TransferPart* moved = part.transfer();
     if (!moved) continue;
-    if (moved->direction == kIn && moved->length > 0) {
+    Channel* through = channel(index, moved->channel);
+    if (through && moved->direction == kOut) note_send(trace, event, *through, *moved, ordinal);
+    if (through && moved->direction == kIn && moved->length > 0) {
       first |= moved->offset == 0;
-      if (const Channel* through = channel(index, moved->channel); through && through->in) through->in->claimed = true;
+      if (through->in) through->in->claimed = true;
     }
-    if (moved->direction == kOut)
-      if (Channel* through = channel(index, moved->channel)) note_send(trace, event, *through, *moved, ordinal);
     ordinal++;
   }
   if (!first || offers_.empty()) return;
