@@ -89,6 +89,7 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
   if (node.parent) out["parent"] = node.parent->value;
   if (node.spawned_by) out["spawned_by"] = node.spawned_by->value;
   if (node.replaces) out["replaces"] = node.replaces->value;
+  if (node.continues) out["continues"] = node.continues->value;
   if (node.chaos) out["chaos_seed"] = *node.chaos;
   if (node.left_out) out["left_out"] = {{"bytes", node.left_out}, {"restored", node.restored}};
   if (!node.notice.empty()) out["notice"] = node.notice;

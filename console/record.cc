@@ -196,6 +196,10 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
     }
     launch.collector.lean = std::move(lean);
   }
+  if (!options.keep.empty() && !options.until_failure) {
+    FRIDAY_TRY(time, parse_time(options.keep));
+    launch.collector.keep_ns = time;
+  }
   if (!options.quiet) launch.collector.tell = tell_as("record");
   if (!options.max_size.empty()) {
     FRIDAY_TRY(size, parse_size(options.max_size));
@@ -297,10 +301,11 @@ void add_record_command(CLI::App& app, int* status) {
       ->add_option("--failures", options->failures,
                    "With --until-failure: end when so many runs have failed (default: 1)")
       ->check(CLI::Range(1u, 1000000u));
-  command->add_option(
-      "--keep", options->keep,
-      "With --until-failure: which recordings stay: failed, all, or those that failed and the last K that "
-      "passed (default: 2)");
+  command->add_option("--keep", options->keep,
+                      "Keep the last minutes only (10m, 30s, 2h): older parts of the recording are removed while the "
+                      "programs run. With "
+                      "--until-failure: which recordings stay: failed, all, or those that failed and the last K that "
+                      "passed (default: 2)");
   command
       ->add_option(
           "--seed", options->seed,

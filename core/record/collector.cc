@@ -43,6 +43,7 @@ Collector::Collector(CollectorOptions options)
   ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;
   boot_id_ = read_file("/proc/sys/kernel/random/boot_id").value_or("");
   machine_ = describe_vdso();
+  if (options_.keep_ns) cut_at_ = now_ns(CLOCK_MONOTONIC) + options_.keep_ns / kPartsKept;
   for (unsigned i = 0; i < std::size(format::kCpuidLeaves); i++) {
     auto& [a, b, c, d] = machine_.cpuid[i];
     __cpuid_count(format::kCpuidLeaves[i][0], format::kCpuidLeaves[i][1], a, b, c, d);
@@ -129,6 +130,7 @@ Result<void> Collector::open_tokens() {
 Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, bool forked) {
   auto node = std::make_unique<Node>();
   node->origin = origin;
+  node->forked = forked;
   // Several collectors may add to one recording: an id belongs to the collector whose mkdir succeeds. Ids are not
   // reused, even if a node is removed because its fork failed (close_node).
   for (bool made = false; !made; next_id_++) {
@@ -208,7 +210,7 @@ std::vector<pid_t> Collector::live_pids() const {
 Result<void> Collector::serve(int timeout_ms, int extra_fd) {
   PollSet set;
   std::vector<Node*> waiting;
-  int64_t due = INT64_MAX;
+  int64_t due = cut_at_ ? cut_at_ : INT64_MAX;
   for (Node* node : open_) {
     if (!node->hung_up && node->socket) set.add(node->socket.get(), [this, node] { handle(*node); });
     if (node->waits_for_room) waiting.push_back(node);
@@ -267,6 +269,7 @@ void Collector::describe_soon(Node& node) {
 void Collector::do_due() {
   const int64_t now = now_ns(CLOCK_MONOTONIC);
   const std::vector<Node*> open = open_;
+  if (cut_at_ && cut_at_ <= now) cut();
   for (Node* node : open) {
     if (node->close_at && node->close_at <= now) close_node(*node);
     else if (node->describe_at && node->describe_at <= now) write_description(*node);

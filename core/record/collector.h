@@ -49,6 +49,9 @@ struct CollectorOptions {
   bool compress = true;
   // Leave out what recorded processes have received from each other; needs `compress`.
   std::optional<LeanOptions> lean;
+  // How far back the recording reaches, in nanoseconds: the traces of a process are cut into parts, and those are
+  // removed that ended longer ago. 0: to the start of the programs.
+  int64_t keep_ns = 0;
   uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
   Progress::Tell tell;    // called during long file copies, for which programs wait; may be empty
 };
@@ -118,6 +121,12 @@ class Collector {
   void answer_spawn(Node& node, const shim::Request& request);
   void note_execution(Node& node, const shim::Request& request);
   void end_by_execution(Node& node, const std::string& text);
+  void answer_part(Node& node);
+  Result<Node*> next_part(Node& node);
+  void go_on_in_part(Node& node);
+  void cut();
+  void remove_old();
+  void remove_node(Node& node);
   Node* restart_after_exec(Node& node, const shim::Request& hello);
   void give_room(Node& node);
   uint64_t room_left() const;
@@ -136,6 +145,8 @@ class Collector {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Node*> open_;  // the nodes that are not closed
   uint32_t next_id_ = 0;
+  int64_t cut_at_ = 0;           // CLOCK_MONOTONIC of the next cut(); 0: there is none
+  uint64_t removed_events_ = 0;  // of nodes that were removed
   uint32_t clock_kind_;
   uint64_t ticks_per_second_;
   std::string boot_id_;

@@ -26,6 +26,9 @@ inline int64_t now_ns(clockid_t clock) {
   return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
+// With CollectorOptions::keep_ns: as many parts of a process together are as long as that.
+inline constexpr int64_t kPartsKept = 2;
+
 struct Collector::Node {
   uint32_t id = 0;
   NodeOrigin origin;
@@ -35,6 +38,7 @@ struct Collector::Node {
   format::FileHeader* header = nullptr;
   Packer::Trace* packed = nullptr;
   pid_t pid = 0;
+  bool forked = false;  // its trace begins as a copy of its parent
   bool direct_child = false, hello = false, spawned = false, closed = false, hung_up = false;
   int64_t room_given = 0;  // CLOCK_MONOTONIC when room was last given
   bool waits_for_room = false, dropped = false, replaced = false;
@@ -47,6 +51,8 @@ struct Collector::Node {
   int end_detail = 0;
   std::string end_text;
   int forked_children = 0;
+  unsigned part = 1;          // which part of the process's recording this node is
+  Node* next_part = nullptr;  // has been given to the process, which may not have begun it yet
   // The program that the node was going to execute when it had recorded `execution_event` events, and the reason if
   // that program cannot be recorded.
   std::string executes, execution_problem;

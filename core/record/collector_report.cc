@@ -17,6 +17,7 @@ nlohmann::json ending(int wait_status, bool closed, uint32_t reason, int detail)
   if (wait_status >= 0 && WIFEXITED(wait_status)) return {{"how", "exit"}, {"detail", WEXITSTATUS(wait_status)}};
   if (wait_status >= 0 && WIFSIGNALED(wait_status)) return {{"how", "signal"}, {"detail", WTERMSIG(wait_status)}};
   if (reason == format::kEndExit) return {{"how", "exit"}, {"detail", detail & 0xff}};  // as wait(2) reports it
+  if (reason == format::kEndContinued) return {{"how", "continued"}, {"detail", 0}};
   if (reason == format::kEndExec) return {{"how", "exec"}, {"detail", 0}};
   return {{"how", closed ? "unknown" : "running"}, {"detail", 0}};
 }
@@ -112,7 +113,9 @@ std::vector<NodeSummary> Collector::summaries() const {
     } else {
       auto how = ending(node->wait_status, node->closed, node->end_reason, node->end_detail);
       s.ended = how["how"] == "exec" ? "replaced by exec"
-                                     : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
+                : how["how"] == "continued"
+                    ? "goes on in the next part"
+                    : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
       // Only the parent of a forked process learns its exit status.
       if (how["how"] == "unknown") s.ended = node->hung_up ? "killed, or ended in an unknown way" : "still running";
     }

@@ -91,6 +91,8 @@ static const char* name_of_request(uint32_t kind) {
     case shim::kNotExecuted: return "not executed";
     case shim::kReached: return "reached";
     case shim::kNotice: return "notice";
+    case shim::kPart: return "part";
+    case shim::kParted: return "parted";
     default: return "unknown";
   }
 }
@@ -128,6 +130,8 @@ void Collector::handle(Node& node) {
     case shim::kSpawn: answer_spawn(node, request); break;
     case shim::kExecutes: note_execution(node, request); break;
     case shim::kNotExecuted: node.pid = 0; break;
+    case shim::kPart: answer_part(node); break;
+    case shim::kParted: go_on_in_part(node); break;
     case shim::kForked:
       node.pid = request.detail;
       describe_soon(node);
@@ -284,6 +288,16 @@ void Collector::answer_fork(Node& node) {
   memcpy(reply.node_uuid, (*child)->uuid, 16);
   int fds[2] = {(*child)->trace.get(), theirs->get()};
   send_reply(node.socket.get(), &reply, sizeof reply, fds, 2);
+}
+
+void Collector::answer_part(Node& node) {
+  shim::ForkReply reply{};
+  const auto next = next_part(node);
+  if (!next) leave_out(node, next.error());
+  else memcpy(reply.node_uuid, (*next)->uuid, 16);
+  reply.ok = next.has_value();
+  const int fd = next ? (*next)->trace.get() : -1;
+  send_reply(node.socket.get(), &reply, sizeof reply, &fd, next ? 1 : 0);
 }
 
 // A vfork child, whose events belong to its parent's trace, becomes a node when it executes a program.

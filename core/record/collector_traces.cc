@@ -158,6 +158,7 @@ void Collector::end_by_execution(Node& node, const std::string& text) {
 void Collector::close_node(Node& node) {
   if (node.closed) return;
   node.closed = true;
+  if (Node* const next = std::exchange(node.next_part, nullptr)) close_node(*next);
   FRIDAY_LOG(record, info, "node {} {} is complete: {} events", node.id, node.origin.name,
              node.header ? node.header->events : 0);
   std::erase(open_, &node);

@@ -78,6 +78,19 @@ Result<std::string> find_program(const ProgramSpec& program) {
   return std::string(resolved);
 }
 
+Result<int64_t> parse_time(const std::string& text) {
+  constexpr double kSecond = 1e9, kLongest = 365 * 86400 * kSecond;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, text.data() + text.size());
+  const double factor = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : unit == "d" ? 86400 : 0;
+  const double time = number * factor * kSecond;
+  if (error != std::errc{} || !(time >= kSecond && time <= kLongest))
+    return fail(ErrorCode::usage, "{} is no time from 1s to a year: write a number and s, m, h or d, such as 30s or 10m",
+                text);
+  return static_cast<int64_t>(time);
+}
+
 Result<uint64_t> parse_size(const std::string& text, uint64_t least) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -93,5 +93,7 @@ inline constexpr uint64_t kLeastMaxSize = 4u << 20;  // of a recording, in bytes
 
 // Parses a size such as "500M", "20G" or "1048576"; the result is in bytes.
 Result<uint64_t> parse_size(const std::string& text, uint64_t least = kLeastMaxSize);
+// A time such as 30s, 10m or 2h, in nanoseconds; at least a second, and at most a year.
+Result<int64_t> parse_time(const std::string& text);
 
 }  // namespace friday

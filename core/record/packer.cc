@@ -126,7 +126,7 @@ void Packer::run() {
 void Packer::pack(Trace& trace) {
   work_.pop_front();
   if (move_block(trace)) work_.push_back(&trace);
-  else if (trace.finish) close(trace);
+  else if (trace.finish) close(trace), trace.settled = true;
   if (work_.empty()) done_.store(taken_, std::memory_order_release);
   const uint64_t one = 1;
   (void)!write(woken_.get(), &one, sizeof one);

@@ -35,6 +35,7 @@ class Packer {
     std::atomic<uint64_t> removed = 0;   // bytes removed from the plain file
     std::atomic<uint64_t> stored = 0;    // size of the compressed file
     std::atomic<uint64_t> left_out = 0;  // bytes of payload that the compressed file lacks
+    std::atomic<bool> settled = false;   // nothing more is done to its files
     std::atomic<uint64_t> foreign = 0;  // of a lean packer: bytes of payload that no replay of another node makes again
 
    private:
@@ -69,6 +70,9 @@ class Packer {
   bool ended(Trace& trace, int plain, uint64_t committed);
   // Call instead of ended() if the trace shall stay as it is.
   void stays(Trace& trace, int plain, uint64_t committed);
+
+  // Whether the files of a trace that has ended will stay as they are.
+  bool is_done(const Trace& trace) const { return !trace.handed_over || trace.settled; }
 
   // Whether work in progress may still free disk space.
   bool busy() const { return asked_ != done_.load(std::memory_order_acquire); }

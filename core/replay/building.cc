@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <set>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -110,6 +112,7 @@ Result<void> ReplaySession::build_all() {
     if (node->state() != NodeState::live) continue;
     FRIDAY_LOG(replay, info, "node {} {} is rebuilt in process {}", id, node->info().name, node->process().pid());
     FRIDAY_TRY_VOID(run_to_start(*node));
+    FRIDAY_TRY_VOID(make_threads_of_image(*node));
   }
   give_up_orphans();
   return {};
@@ -249,6 +252,45 @@ Result<void> ReplaySession::run_to_start(ReplayNode& node) {
   prlimit(pid, RLIMIT_CPU, &unbounded, nullptr);
   node.refresh_control();
   if (on_node_started) on_node_started(node);
+  return {};
+}
+
+// Of a process whose image was taken while it ran: makes its other threads. Each begins where the first one began, with
+// its own registers.
+Result<void> ReplaySession::make_threads_of_image(ReplayNode& node) {
+  FRIDAY_TRY(image, node.reader().image());
+  if (image.threads.empty()) return {};
+  const auto damaged = [&](std::string_view what) {
+    return fail(ErrorCode::bad_input, "node {}: {}; the recording is damaged. Copy it again", node.id(), what);
+  };
+  const pid_t first = node.process().pid();
+  user_regs_struct registers;
+  if (!TracedProcess::registers(first, registers)) return std::unexpected(process_gone(node.id()));
+  registers.rip = image.record->rip;
+  registers.orig_rax = kNoCall;
+  std::set<uint64_t> seen;
+  for (const StartImage::Thread& thread : image.threads) {
+    const uint64_t number = thread.record->number, area = shim::kAreasAddress + number * shim::kAreaStride;
+    if (number >= shim::kMaxThreads || !seen.insert(number).second)
+      return damaged("its start image names a thread twice");
+    pid_t tid = first;
+    if (area != image.record->gs_base) {
+      FRIDAY_TRY(made, node.process().clone(first, node.control().syscall_instruction, kThreadFlags));
+      tid = made;
+      node.add_thread(tid);
+      by_tid_[tid] = &node;
+      registers.gs_base = area;
+      registers.fs_base = thread.record->fs_base;
+      const auto kernel_tid = static_cast<uint32_t>(tid);
+      if (!node.process().write(area + offsetof(shim::ThreadArea, kernel_tid), &kernel_tid, sizeof kernel_tid))
+        return damaged("its start image has no memory for a thread");
+      if (!TracedProcess::set_registers(tid, registers)) return std::unexpected(process_gone(node.id()));
+    }
+    node.thread_of(tid)->number = static_cast<uint32_t>(number);
+    FRIDAY_TRY_VOID(node.set_recorded_state(ThreadId{static_cast<uint32_t>(number)}, thread.extended));
+  }
+  if (!seen.contains((image.record->gs_base - shim::kAreasAddress) / shim::kAreaStride))
+    return damaged("its start image lacks its first thread");
   return {};
 }
 

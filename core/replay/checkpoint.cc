@@ -32,9 +32,6 @@ using shim::ThreadArea;
 
 namespace {
 
-// Of a thread that is made again. The kernel would set and clear thread ids in memory that holds the recorded ones.
-constexpr uint64_t kThreadFlags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
-
 uint64_t area_address(uint32_t number) { return shim::kAreasAddress + number * shim::kAreaStride; }
 
 // Why a thread cannot be made again from its registers and the memory of its process; null if it can.

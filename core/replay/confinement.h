@@ -23,6 +23,10 @@ namespace friday {
 // child of the process's parent: it must not signal the process when it ends, or be left to it as a zombie.
 inline constexpr uint32_t kTwinFlags = CLONE_PARENT | SIGCHLD;
 
+// Of a thread that is made again. The kernel would set and clear thread ids in memory that holds the recorded ones.
+inline constexpr uint64_t kThreadFlags =
+    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+
 // `channel` is the descriptor on which the process may receive others.
 std::vector<sock_filter> replay_filter(int channel);
 

@@ -190,6 +190,23 @@ Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId 
   return d;
 }
 
+Divergence explain_discontinuity(ReplayNode& node, const Schedule& schedule, ThreadId thread, NodeId next,
+                                 const Discontinuity& found) {
+  Divergence d = about(node, schedule, node.events_done(), thread, node.call_site(thread));
+  d.kind = "memory";
+  d.call = "the beginning of its next part";
+  const auto bytes = [](std::span<const std::byte> data) {
+    std::string text;
+    for (std::byte byte : data) text += fmt::format(" {:02x}", std::to_integer<unsigned>(byte));
+    return text.empty() ? " nothing is mapped there" : text;
+  };
+  d.expected =
+      fmt::format("the memory at {:#x}, with which node {} begins:{}", found.address, next, bytes(found.recorded));
+  d.actual =
+      fmt::format("the memory at {:#x}, at the end of node {}:{}", found.address, node.id(), bytes(found.replayed));
+  return d;
+}
+
 std::string describe(const Divergence& d) {
   std::string out = fmt::format("divergence: node {} ({}), thread {}, event {} ({}): the {} differs\n", d.node,
                                 printable(d.node_name), d.thread.value, d.event.value, d.call, d.kind);

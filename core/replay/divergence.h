@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "core/base/ids.h"
+#include "core/replay/continuity.h"
 #include "core/replay/symbols.h"
 #include "core/shim/shim_abi.h"
 
@@ -27,11 +28,11 @@ struct NeighbourEvent {
 struct Divergence {
   NodeId node;
   std::string node_name;
-  ThreadId thread;               // the thread that behaved differently
-  EventIndex event;              // the first event that differs; one past the last if the recording has no more events
-  std::string kind;              // "type", "call", "thread", "argument", "input", "result", "state", "damaged", "end"
-  std::string call;              // the call or signal that occurred instead, for example "write" or "SIGSEGV"
-  LogicalTime time;              // logical time of the recorded event
+  ThreadId thread;   // the thread that behaved differently
+  EventIndex event;  // the first event that differs; one past the last if the recording has no more events
+  std::string kind;  // "type", "call", "thread", "argument", "input", "result", "state", "memory", "damaged", "end"
+  std::string call;  // the call or signal that occurred instead, for example "write" or "SIGSEGV"
+  LogicalTime time;  // logical time of the recorded event
   double since_start = 0;        // the same, in seconds since the recording's first event
   int64_t realtime_ns = 0;       // CLOCK_REALTIME of the node's host
   std::vector<CodePlace> chain;  // the call site, then its callers
@@ -45,6 +46,10 @@ Divergence explain(ReplayNode& node, const Schedule& schedule, const shim::Diver
 
 // Explains a thread that continues where the recorded program exited.
 Divergence explain_overrun(ReplayNode& node, const Schedule& schedule, ThreadId thread);
+
+// Explains that the memory of a node at its end is not what its next part `next` begins with.
+Divergence explain_discontinuity(ReplayNode& node, const Schedule& schedule, ThreadId thread, NodeId next,
+                                 const Discontinuity& found);
 
 // Explains the death of a thread by a signal that the recording does not have. `recorded`: where the recorded program
 // died of that signal, if that is known and is another place.

@@ -11,7 +11,8 @@ namespace {
 bool dies_as_recorded(int signal, uint64_t events, const RecordedEnd& recorded) {
   if (events < recorded.events) return false;
   if (recorded.how == NodeEnd::How::signal) return recorded.detail == signal || recorded.detail == SIGKILL;
-  return recorded.how != NodeEnd::How::exit && recorded.how != NodeEnd::How::replaced;
+  return recorded.how != NodeEnd::How::exit && recorded.how != NodeEnd::How::replaced &&
+         recorded.how != NodeEnd::How::continued;
 }
 
 }  // namespace

@@ -592,6 +592,21 @@ Result<std::vector<std::byte>> ReplayNode::extended_state(ThreadId id) {
   return std::vector<std::byte>(state, state + area.iov_len);
 }
 
+// The recording machine may have had components that this one lacks, or the other way round.
+Result<void> ReplayNode::set_recorded_state(ThreadId id, std::span<const std::byte> state) {
+  constexpr size_t kEnabled = 464, kInUse = 512, kHeaderEnd = 576;  // XCR0, as ptrace(2) tells it; XSTATE_BV
+  FRIDAY_TRY(set, extended_state(id));
+  if (state.size() < kHeaderEnd || set.size() < kHeaderEnd) return {};
+  uint64_t enabled = 0, in_use = 0;
+  memcpy(&enabled, set.data() + kEnabled, sizeof enabled);
+  std::ranges::fill(std::span(set).subspan(kInUse), std::byte{0});
+  std::ranges::copy(state.first(std::min(state.size(), set.size())), set.begin());
+  memcpy(&in_use, set.data() + kInUse, sizeof in_use);
+  in_use &= enabled;
+  memcpy(set.data() + kInUse, &in_use, sizeof in_use);
+  return set_extended_state(id, set);
+}
+
 Result<void> ReplayNode::set_extended_state(ThreadId id, std::span<const std::byte> state) {
   FRIDAY_TRY(thread, stopped_thread(id));
   iovec area{const_cast<std::byte*>(state.data()), state.size()};

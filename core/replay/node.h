@@ -51,6 +51,8 @@ class ReplayNode final : public NodeControl {
   Result<void> set_registers(ThreadId thread, const user_regs_struct& registers) override;
   Result<std::vector<std::byte>> extended_state(ThreadId thread) override;
   Result<void> set_extended_state(ThreadId thread, std::span<const std::byte> state) override;
+  // The same with the state that a start image has of a thread (ImageThreadRecord).
+  Result<void> set_recorded_state(ThreadId thread, std::span<const std::byte> state);
   Result<int64_t> inject(long number, std::span<const uint64_t> arguments) override;
   Result<void> single_step(ThreadId thread) override;
   bool has_debug_registers() override;

@@ -178,6 +178,8 @@ class ReplaySession {
   Result<void> tell_shim(ReplayNode& node);
   void give_up_orphans();
   Result<void> run_to_start(ReplayNode& node);
+  Result<void> make_threads_of_image(ReplayNode& node);
+  std::optional<Stop> compare_with_next_part(ReplayNode& node, ReplayNode::Thread& thread, ThreadId id);
   std::optional<Stop> resume_all();
   bool resume_thread(ReplayNode& node, ReplayNode::Thread& thread);
   void resume_node(ReplayNode& node);

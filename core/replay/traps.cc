@@ -127,6 +127,21 @@ Result<ReplaySession::DebugTrap> ReplaySession::debug_trap(ReplayNode& node, Rep
   return DebugTrap::hit;
 }
 
+// A node that somebody has altered is not compared.
+std::optional<Stop> ReplaySession::compare_with_next_part(ReplayNode& node, ReplayNode::Thread& thread, ThreadId id) {
+  const auto& nodes = recording_.nodes();
+  const auto next = std::ranges::find_if(nodes, [&](const NodeInfo& other) { return other.continues == node.id(); });
+  if (next == nodes.end() || next->problem || node.is_altered()) return std::nullopt;
+  auto reader = TraceReader::open(recording_, next->id, TraceReader::Gaps::allow);
+  if (!reader) return fail_node(node, id, reader.error().message);
+  if (!reader->header().events) return std::nullopt;
+  const auto found = find_discontinuity(node, *reader);
+  if (!found) return fail_node(node, id, found.error().message);
+  if (!*found) return std::nullopt;
+  (void)stop_group();
+  return diverge(node, thread, explain_discontinuity(node, schedule_, id, next->id, **found));
+}
+
 std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode::Thread& thread) {
   node.refresh_control();
   const Control& c = node.control();
@@ -139,6 +154,8 @@ std::optional<Stop> ReplaySession::handle_shim_trap(ReplayNode& node, ReplayNode
     case ShimTrap::end_of_trace: {
       RecordedEnd recorded = recorded_end(node);
       recorded.exit_in_trace = recorded.how == NodeEnd::How::exit && node.reader().ended_by_exit();
+      if (recorded.how == NodeEnd::How::continued)
+        if (auto stop = compare_with_next_part(node, thread, id)) return stop;
       if (judge_end_of_trace(recorded) == EndOfTrace::ended)
         return end_node(node, id, {NodeOutcome::How::end_of_recording, 0, ""});
       (void)stop_group();

@@ -87,7 +87,8 @@ uint32_t kind_of_mode(uint32_t mode) {
 void write_channel(int fd, Channel* channel) {
   FileStat st = {};
   if (failed(native(sys::fstat, fd, &st))) return;
-  ChannelRecord* record = (ChannelRecord*)record_begin(kChannelRecord, sizeof(ChannelRecord));
+  ChannelRecord* record =
+      (ChannelRecord*)record_begin(kChannelRecord, sizeof(ChannelRecord) + sizeof(ChannelPositions));
   record->channel = channel->number;
   record->event = trace_header()->events;
   record->fd = fd;
@@ -96,6 +97,7 @@ void write_channel(int fd, Channel* channel) {
   record->open_flags = (uint32_t)native(sys::fcntl, fd, F_GETFL, 0);
   if ((st.mode & kFileType) == kSocketFile) classify_socket(fd, record);
   else record->kind = kind_of_mode(st.mode);
+  *(ChannelPositions*)(record + 1) = {channel->in_bytes, channel->out_bytes, channel->out_hash};
   channel->kind = record->kind;
   channel->raw = record->kind == kChannelDatagram && record->type == kRawType && record->domain == kInet;
   channel->stale = false;
@@ -135,6 +137,10 @@ void channel_duplicate(int from, int to) {
 
 void channel_changed(int fd) {
   if (Channel* channel = channel_of(fd)) channel->stale = true;
+}
+
+void channels_again() {
+  for (Channel& channel : channels) channel.stale = true;
 }
 
 bool channel_is_datagram(int fd) {

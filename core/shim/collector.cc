@@ -146,6 +146,18 @@ bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
   return fds[0] >= 0 && fds[1] >= 0;
 }
 
+bool collector_part(int* trace_fd) {
+  RoomForDescriptors room;
+  Request request = {};
+  request.kind = kPart;
+  request.pid = (uint32_t)native(sys::getpid);
+  ForkReply reply = {};
+  int fds[2] = {-1, -1};
+  if (!send_request(request, -1) || receive(&reply, sizeof reply, fds) != sizeof reply || !reply.ok) return false;
+  *trace_fd = fds[0];
+  return fds[0] >= 0;
+}
+
 // Tells the user id with which the program will run, and whether its loader will ignore LD_PRELOAD (AT_SECURE,
 // ld.so(8)).
 static void add_executor(Request& request) {

@@ -126,6 +126,7 @@ extern "C" int friday_dispatch(CallFrame* frame) {
   if (control.mode != kModeRecord) find_site(frame);  // a debugger shows a parked thread at its call
   const CallInfo& info = call_info(frame->rax);
   const bool keeps = keeps_token(info, frame->rax);
+  if (control.mode == kModeRecord && part_wanted()) part_begin(frame, area);
   switch (area->native ? kModePassThrough : control.mode) {
     case kModeRecord:
       if (state_every) state_note(frame, area);

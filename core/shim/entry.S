@@ -14,7 +14,8 @@
   .hidden friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
   .hidden friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out
   .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
-  .globl friday_load
+  .globl friday_load, friday_resume
+  .hidden friday_resume, friday_resume_thread
   .hidden friday_load, friday_relocate, friday_start_loaded
   .hidden friday_start, friday_replay_start, friday_at_start, friday_dispatch, friday_thread_main, friday_image_registers_taken
 
@@ -257,6 +258,22 @@ friday_construct:
   mov %gs:0, %rsp
   call friday_replay_start
   ud2
+
+# Where a thread of a start image that was taken of a running process begins (part.cc): it enters the shim once more with the call that it
+# was in. %gs points to its area, whose frame is at %gs:32; all other registers have no meaning.
+friday_resume:
+  .cfi_startproc
+  .cfi_undefined %rip
+  mov %gs:32, %rbx
+  mov %rbx, %rsp
+  and $-16, %rsp
+  xor %ebp, %ebp
+  call friday_resume_thread
+  mov %rbx, %rdi
+  call friday_dispatch
+  mov %rbx, %rdi
+  jmp friday_leave
+  .cfi_endproc
 
   .section .init_array, "aw"
   .quad friday_construct

@@ -43,6 +43,7 @@ bool leave_out(const MapLine& map) {
   if (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) return true;
   if (map.low >= kTokensAddress && map.low < kTokensAddress + sizeof(TokenArea)) return true;
   if (map.low >= kVdsoAddress && map.low < kVdsoAddress + 0x10000000) return true;
+  if (map.low >= kWorkspaceAddress && map.low < kOwnEnd) return true;  // part.cc
   return map.path[0] == '[' && map.path[1] == 'v' && !equal(map.path, "[vdso]");
 }
 
@@ -227,13 +228,24 @@ const char* parse_map_line(const char* p, MapLine* out) {
   return *p == '\n' ? p + 1 : p;
 }
 
+void image_renew() {
+  ImageRecord& r = image_registers;
+  r.brk_end = (uint64_t)native(sys::brk, 0);
+  control.program_brk = r.brk_end;
+  for (unsigned i = 0; i < 16; i++) native(sys::getrlimit, i, r.rlimits[i]);
+  MapLine line;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
+    if (equal(line.path, "[stack]")) r.stack_low = line.low, r.stack_high = line.high;
+    if (equal(line.path, "[heap]")) r.brk_start = line.low;
+    if (line.low == r.vdso_low) r.vdso_high = line.high;
+  }
+}
+
 void image_prepare(const HelloReply& hello, const uint64_t* auxv) {
   ImageRecord& r = image_registers;
   native(sys::arch_prctl, ARCH_GET_FS, &r.fs_base);
   r.gs_base = (uint64_t)me();
   r.control = (uint64_t)&control;
-  r.brk_end = (uint64_t)native(sys::brk, 0);
-  control.program_brk = r.brk_end;
   native(sys::rt_sigprocmask, SIG_BLOCK, 0, &r.signal_mask, 8);
   r.auxv_address = (uint64_t)auxv;
   r.auxv_bytes = 16;
@@ -249,15 +261,9 @@ void image_prepare(const HelloReply& hello, const uint64_t* auxv) {
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   r.xcr0 = (uint64_t)high << 32 | low;
   memcpy(r.cpuid, hello.cpuid, sizeof r.cpuid);
-  for (unsigned i = 0; i < 16; i++) native(sys::getrlimit, i, r.rlimits[i]);
   if (loaded_program[0]) memcpy(r.exe, loaded_program, min(length_of(loaded_program), sizeof r.exe - 1));
   else native(sys::readlink, "/proc/self/exe", r.exe, sizeof r.exe - 1);
-  MapLine line;
-  for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
-    if (equal(line.path, "[stack]")) r.stack_low = line.low, r.stack_high = line.high;
-    if (equal(line.path, "[heap]")) r.brk_start = line.low;
-    if (line.low == r.vdso_low) r.vdso_high = line.high;
-  }
+  image_renew();
 }
 
 void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode,
@@ -287,9 +293,7 @@ void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t de
   record_commit(record);
 }
 
-// Called by friday_snapshot when image_registers has rip and rsp. What is on the stack above rsp must not change until
-// the function returns, since a replay resumes with the memory that is written here.
-extern "C" void friday_image_registers_taken() {
+void image_write() {
   ImageRecord* record = (ImageRecord*)record_begin(kImageRecord, sizeof(ImageRecord));
   RecordHeader header = record->header;
   memcpy(record, &image_registers, sizeof image_registers);
@@ -301,5 +305,9 @@ extern "C" void friday_image_registers_taken() {
     if (!leave_out(line) && trace_alive()) write_map(line, pagemap);
   native(sys::close, pagemap);
 }
+
+// Called by friday_snapshot when image_registers has rip and rsp. What is on the stack above rsp must not change until
+// the function returns, since a replay resumes with the memory that is written here.
+extern "C" void friday_image_registers_taken() { image_write(); }
 
 }  // namespace friday::shim

@@ -80,6 +80,8 @@ void hide_data(const uint64_t* auxv);
 // ---- image.cc
 // Fills in image_registers, except for what friday_snapshot stores when it takes the start image.
 void image_prepare(const HelloReply& hello, const uint64_t* auxv);
+void image_renew();  // what changes of it while the process runs
+void image_write();  // writes image_registers, and all mappings with their contents
 // Writes a ModuleRecord.
 void module_note(const ModuleReply& reply, const ModuleView& module, uint64_t device, uint64_t inode,
                  const PatchedModule& sites);

@@ -26,6 +26,12 @@ void thread_arm(ThreadArea* area);  // sets %gs, the signal stack and Syscall Us
 inline constexpr uint64_t kHeldAt = 0x3000;
 inline constexpr uint64_t kSignalStackAt = 0x4000, kSignalStackSize = 0x10000;
 
+// ---- part.cc: the recording of a running process goes on in a new trace, a part, which begins with a start image
+inline bool part_wanted() { return __builtin_expect(trace_header()->wanted != 0, 0); }
+// At the entry of a call: begins a part, unless something makes that impossible at the moment.
+void part_begin(CallFrame* frame, ThreadArea* area);
+void part_note_thread(ThreadArea* area, uint64_t extended_state);  // in the handler of a poke: what the image needs
+
 // ---- vfork.cc: a vfork child runs in its parent's memory, as the thread that made it (ThreadArea::borrowed)
 bool is_vfork(const CloneRequest& c);
 long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c);

@@ -53,6 +53,7 @@ struct Probe {
 int friday_probe(Probe* probe) __attribute__((returns_twice));
 extern char friday_trap_site[], friday_syscall_instruction[];
 extern char friday_signal_return[];  // sa_restorer of the shim's own handlers
+void friday_resume();                // where a thread of a part's start image begins
 // Takes the start image and returns 0. A replay resumes from the image, so there the same call returns 1.
 int friday_snapshot(format::ImageRecord* image);
 void friday_xsave(void* area, uint64_t mask);

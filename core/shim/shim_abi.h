@@ -350,6 +350,8 @@ enum RequestKind : uint32_t {
   kNotExecuted = 9,  // from a vfork child, on its own socket: its execve(2) failed, so it becomes no node. No reply
   kNotice = 10,      // `text` is something that readers of the recording should know. No reply
   kReached = 11,     // the process has written into the memory of process `detail`. No reply
+  kPart = 12,    // the process is about to go on in a new trace. Reply: ForkReply, with the descriptor of that trace
+  kParted = 13,  // it does; the trace before is complete. No reply
 };
 
 inline constexpr char kNoAddresses[] = "no room at the shim's addresses";  // Request::text of kEnding

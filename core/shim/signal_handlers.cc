@@ -266,6 +266,7 @@ void on_poke(int signal, void* info, void* context) {
   area->poked = 1;
   spin_poked(info);
   SignalContext& c = ((UserContext*)context)->context;
+  part_note_thread(area, c.fpstate);
   held_release(area, mask_at(area, c));
   abort_call(c);
   if (!area->frame) look_for_spin(area, (UserContext*)context);

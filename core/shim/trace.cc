@@ -204,45 +204,74 @@ void clock_calibrate() {
   record_commit(record);
 }
 
-bool trace_attach(int fd) {
-  FileStat about;
-  if (failed(native(sys::fstat, fd, &about))) return false;
+// The trace of `size` bytes is mapped, and its records follow what the collector has written.
+static void begin_trace(uint64_t size) {
   mapped_low = 0;
-  mapped_high = (uint64_t)about.size;
-  limits_count((long)mapped_high);
-  long mapped = native(sys::mmap, kWindowAddress, mapped_high, 3, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
-  if (mapped != (long)kWindowAddress) return false;
+  mapped_high = size;
   clock_kind = header->clock_kind;
   cursor = (char*)kWindowAddress + header->committed;
   native(sys::madvise, kWindowAddress, mapped_high, MADV_RANDOM);
   populated = ready = asked = 0;
   left_from = kHeaderSize;
   dropped = false;
+}
+
+bool trace_attach(int fd) {
+  FileStat about;
+  if (failed(native(sys::fstat, fd, &about))) return false;
+  limits_count(about.size);
+  long mapped = native(sys::mmap, kWindowAddress, about.size, 3, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0);
+  if (mapped != (long)kWindowAddress) return false;
+  begin_trace((uint64_t)about.size);
   return true;
 }
 
+static uint64_t mapped_bytes() { return mapped_high - mapped_low + (mapped_low ? kHeaderSize : 0); }
+
 void trace_detach() {
   native(sys::munmap, kWindowAddress, kWindowSize);
-  limits_count(-(long)(mapped_high - mapped_low + (mapped_low ? kHeaderSize : 0)));
+  limits_count(-(long)mapped_bytes());
   mapped_low = mapped_high = 0;
+}
+
+// There is room for this record, because reserve() keeps enough for it.
+static void write_end(EndReason reason, int detail, const char* text) {
+  if (!cursor || header->allocated < header->committed + sizeof(EndRecord)) return;
+  EndRecord* record = (EndRecord*)(kWindowAddress + header->committed);
+  memset(record, 0, sizeof *record);
+  record->header.size = sizeof *record;
+  record->header.type = kEndRecord;
+  record->event = header->events;
+  record->ticks = ticks_now();
+  record->reason = reason;
+  record->detail = detail;
+  if (text) memcpy(record->text, text, min(length_of(text), sizeof record->text - 1));
+  record_commit(record);
+  __atomic_store_n(&header->ended, 1, __ATOMIC_RELEASE);
+}
+
+// The new trace takes the place of the old one in one call, because threads that wait for the token read its header.
+bool trace_continue(int fd) {
+  FileStat about;
+  if (!trace_alive() || failed(native(sys::fstat, fd, &about))) return false;
+  const long mapped = native(sys::mmap, 0, about.size, 3, MAP_SHARED, fd, 0);
+  if (failed(mapped)) return false;
+  const uint64_t before = mapped_bytes(), size = (uint64_t)about.size, high = mapped_high;
+  write_end(kEndContinued, 0, nullptr);
+  const long moved = native(sys::mremap, mapped, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, kWindowAddress);
+  if (moved != (long)kWindowAddress) {
+    native(sys::munmap, mapped, size);
+    return false;
+  }
+  if (high > size) native(sys::munmap, kWindowAddress + size, high - size);
+  limits_count((long)size - (long)before);
+  begin_trace(size);
+  return true;
 }
 
 void trace_end(EndReason reason, int detail, const char* text) {
   if (control.mode != kModeRecord) return;
-  if (cursor && header->allocated >= header->committed + sizeof(EndRecord)) {
-    // There is room for this record, because reserve() keeps enough for it.
-    EndRecord* record = (EndRecord*)(kWindowAddress + header->committed);
-    memset(record, 0, sizeof *record);
-    record->header.size = sizeof *record;
-    record->header.type = kEndRecord;
-    record->event = header->events;
-    record->ticks = ticks_now();
-    record->reason = reason;
-    record->detail = detail;
-    if (text) memcpy(record->text, text, min(length_of(text), sizeof record->text - 1));
-    record_commit(record);
-    __atomic_store_n(&header->ended, 1, __ATOMIC_RELEASE);
-  }
+  write_end(reason, detail, text);
   if (reason != kEndExit) {
     control.mode = kModePassThrough;
     group_leave();

@@ -35,7 +35,9 @@ void* record_begin(format::RecordType type, size_t size);
 void record_commit(void* record);
 bool trace_attach(int fd);  // maps the trace and begins to write it; false: its addresses are taken
 void trace_detach();        // unmaps it
-bool trace_alive();         // false once a record had no room
+// Ends this trace and goes on in the file `fd`. False: it cannot be mapped.
+bool trace_continue(int fd);
+bool trace_alive();  // false once a record had no room
 // Ends the recording with an EndRecord; the program goes on unrecorded. `text` is part of a message to the user.
 void trace_end(format::EndReason reason, int detail, const char* text);
 // The same at a call that Friday does not handle, with the codes among its arguments.
@@ -72,6 +74,7 @@ struct Moved {
   const void* peer = nullptr;  // a sockaddr
   uint32_t message = 0;        // which message of a call with several
 };
+void channels_again();  // a new trace begins: all channels must be described there
 void channel_transfer(EventWriter& writer, int fd, const Moved& moved);
 bool channel_is_datagram(int fd);
 bool channel_sends_header(int fd);  // whether what is sent through it begins with an IPv4 header (IP_HDRINCL, raw(7))

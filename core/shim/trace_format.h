@@ -32,6 +32,7 @@ enum Feature : uint64_t {
   kFeatureChecksums = 1 << 2,     // every record's checksum is valid
   kFeatureSharedMemory = 1 << 3,  // shares writable memory with other processes, or could have
   kFeatureClockWords = 1 << 4,    // readings of clocks stand in the events themselves (kFlagClock)
+  kFeaturePart = 1 << 5,          // goes on where the trace of the node `parent_uuid` ended, in the same process
 };
 
 // Where the process is between its last event and the next one. If it was killed, this says how far a replay can
@@ -69,7 +70,7 @@ struct FileHeader {
   alignas(64) uint64_t committed;
   uint64_t events;      // events within `committed`
   uint32_t ended;       // 1 once an EndRecord is committed
-  uint32_t wanted;      // futex: incremented by the shim when it asks for room
+  uint32_t wanted;      // not 0: the collector wants the process to go on in a new trace. Stored by the collector
   uint32_t running;     // RunState
   uint64_t trapped;     // calls from code that was not patched, caught by Syscall User Dispatch
   uint64_t faulted_at;  // kFaulted: address of that instruction; 0: not known
@@ -105,6 +106,7 @@ enum RecordType : uint16_t {
   kTurnRecord = 8,     // TurnRecord: the process begins a turn in its token group
   kSharedPages = 9,    // SharedPagesRecord: contents of memory that the next event maps
   kImageBytes = 10,    // ImageBytesRecord: contents of a part of a page
+  kImageThread = 11,   // ImageThreadRecord: a thread of a process that was running when its image was taken
   // Events, counted from 0 in file order. That order is the order in which the process's thread token was held.
   kCall = 16,         // a system call during which the thread kept the token
   kRelease = 17,      // the entry of a call during which it lost the token
@@ -244,6 +246,11 @@ struct ChannelRecord {
   uint32_t open_flags;
   uint64_t device, inode;  // fstat: names a file, a FIFO, or both ends of a pipe
   SocketAddress local, remote;
+};
+// Behind a ChannelRecord, unless the record ends there, as those of earlier recorders do: how many bytes have moved
+// through the channel before, and the hash of what was sent (TransferPart::offset and hash).
+struct ChannelPositions {
+  uint64_t in_bytes, out_bytes, out_hash;
 };
 
 enum Direction : uint8_t { kIn = 1, kOut = 2 };
@@ -421,6 +428,8 @@ enum EndReason : uint32_t {
   kEndRefused = 6,  // something cannot be recorded; `text` says what
   kEndStopped = 7,  // the collector has asked for it
   kEndSizeLimit = 8,
+  kEndContinued =
+      9,  // the process goes on in another trace, of the node that has this one as its parent (kFeaturePart)
 };
 
 struct EndRecord {
@@ -492,6 +501,16 @@ struct ImagePagesRecord {
 struct ImageBytesRecord {
   RecordHeader header;
   uint64_t address;
+  uint64_t bytes;
+};
+
+// A thread of a process whose image was taken while it ran (kFeaturePart). It waits in the shim, in the call of its
+// CallFrame or before its first turn. Followed by `bytes` bytes: its extended state in the standard form of xsave
+// (Intel SDM volume 1, section 13.4), as in PTRACE_GETREGSET with NT_X86_XSTATE.
+struct ImageThreadRecord {
+  RecordHeader header;
+  uint64_t number, tid;
+  uint64_t fs_base;
   uint64_t bytes;
 };
 

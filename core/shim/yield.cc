@@ -93,6 +93,7 @@ extern "C" void friday_yield(CallFrame* frame) {
               signals_deliver(frame, area, Moment::anywhere);  // one at a call's entry is delivered there
   }
   if (!handler) frame->rip = back;
+  area->yield_kind = 0;
   area->frame = frame->previous;
 }
 
@@ -100,7 +101,10 @@ extern "C" void friday_yield(CallFrame* frame) {
 void yield_behind_call(CallFrame* frame, ThreadArea* area) {
   if (area->borrowed) return;
   if (control.mode == kModeRecord) {
-    if (token_overdue()) record_yield(frame, area, kYieldCall);
+    if (!token_overdue()) return;
+    area->yield_kind = kYieldCall;
+    record_yield(frame, area, kYieldCall);
+    area->yield_kind = 0;
   } else if (control.mode == kModeReplay) {
     if (replay_yield_follows(area, kYieldCall)) replay_yield(frame, area, kYieldCall);
   }

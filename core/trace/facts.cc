@@ -35,7 +35,8 @@ struct Inheritance {
   Locked locked;
 };
 struct Inheritances {
-  std::map<Uuid, Inheritance> forked;
+  std::map<Uuid, Inheritance> forked;     // by the child
+  std::map<Uuid, Inheritance> continued;  // by the node whose process goes on in another trace
   // (host, pid) -> locks of the process when it called execve
   std::map<std::pair<uint32_t, uint32_t>, Locked> executed;
 };
@@ -50,7 +51,7 @@ class NodeWalk {
  private:
   NodeFacts& node() { return set_.nodes[slot_]; }
   void inherit(const Inheritance& inheritance);
-  void on_channel(const ChannelRecord& record);
+  void on_channel(const ChannelRecord& record, const ChannelPositions* before);
   void on_turn(const TurnRecord& record);
   void on_event(EventView event, uint64_t record);
   void on_call(EventView event, uint64_t record);
@@ -66,6 +67,7 @@ class NodeWalk {
   void at_its_submission(EventView event, uint32_t which, bool out, Transfer* transfer);
   void on_pair(EventView event);
   void on_fork(const Uuid& child);
+  Inheritance leave() const;
   void on_signals(EventView event);
   void stamp(EventView event);
 
@@ -178,14 +180,21 @@ void NodeWalk::inherit(const Inheritance& inheritance) {
   locked_ = inheritance.locked;
 }
 
-void NodeWalk::on_channel(const ChannelRecord& record) {
+void NodeWalk::on_channel(const ChannelRecord& record, const ChannelPositions* before) {
   uint64_t number = record.channel;
   // A descriptor that is already known may be described again under another channel number.
   if (!numbers_.contains(number) && !inherited_.contains(number))
     if (Channel* held = channel_of_fd(static_cast<uint64_t>(record.fd)))
       if (held->device == record.device && held->inode == record.inode) numbers_[number] = numbers_.at(held->number);
   Channel* known = channel(number);
-  if (!known) known = &set_.channels[make_channel(number)];
+  if (!known) {
+    known = &set_.channels[make_channel(number)];
+    if (before) {
+      known->out_seed = before->out_hash;
+      known->in_base = before->in_bytes;
+      known->out_base = before->out_bytes;
+    }
+  }
   known->kind = record.kind;
   known->domain = record.domain;
   known->socket_type = record.type;
@@ -237,16 +246,19 @@ void NodeWalk::stamp(EventView event) {
   }
 }
 
-void NodeWalk::on_fork(const Uuid& child) {
-  node().forks.push_back({out_event_, child});
-  Inheritance& left = inheritances_.forked[child];
-  left.descriptors = descriptors_;
-  left.locked = locked_;
-  left.channels = inherited_;
+// What another node inherits from this one here.
+Inheritance NodeWalk::leave() const {
+  Inheritance left{descriptors_, inherited_, locked_};
   for (auto [number, index] : numbers_) {
     const Channel& known = set_.channels[index];
     left.channels[number] = {index, known.out.empty() ? known.out_seed : known.out.back().hash};
   }
+  return left;
+}
+
+void NodeWalk::on_fork(const Uuid& child) {
+  node().forks.push_back({out_event_, child});
+  inheritances_.forked[child] = leave();
 }
 
 // A raw IPv4 socket receives the IP header as well. The sender did not hash it, so it is removed here.
@@ -551,21 +563,32 @@ Result<void> NodeWalk::run() {
   const bool forked = reader.header().features & kFeatureForkChild;
   if (auto found = inheritances_.forked.find(node().uuid); forked && found != inheritances_.forked.end())
     inherit(found->second);
+  if (node().continues)
+    if (auto found = inheritances_.continued.find(*node().continues); found != inheritances_.continued.end())
+      inherit(found->second);
   const auto process = std::pair(node().host, node().pid);
-  if (auto before = inheritances_.executed.find(process); !forked && before != inheritances_.executed.end())
+  const bool starts = !forked && !node().continues;
+  if (auto before = inheritances_.executed.find(process); starts && before != inheritances_.executed.end())
     locked_ = before->second;
   node().times.reserve(
       std::min<uint64_t>(reader.header().events, (reader.end_offset() - reader.first_offset()) / sizeof(EventRecord)));
+  bool continued = false;
   RecordCursor cursor = reader.records();
   while (cursor.next()) {
     const RecordView& record = cursor.record();
     if (record.is_event()) on_event(record.event(), record.offset());
-    else if (const auto* described = record.channel()) on_channel(*described);
+    else if (const auto* described = record.channel()) on_channel(*described, record.channel_positions());
     else if (const auto* clock = record.clock()) set_.clocks[node().host].add(*clock);
     else if (const auto* turn = record.turn()) on_turn(*turn);
-    else if (const auto* end = record.end()) node().replaced |= end->reason == kEndExec;
+    else if (const auto* end = record.end())
+      node().replaced |= end->reason == kEndExec, continued |= end->reason == kEndContinued;
+    else if (const auto* thread = record.image_thread()) node().threads.push_back(static_cast<uint32_t>(thread->tid));
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
+  if (continued) {
+    inheritances_.continued[node().uuid] = leave();
+    return {};
+  }
   release_locks();
   if (node().replaced) inheritances_.executed[process] = locked_;
   return {};
@@ -643,6 +666,7 @@ Result<FactSet> FactSet::gather(const Recording& recording, std::span<const Node
     node.host = hosts.try_emplace(info.boot_id, static_cast<uint32_t>(hosts.size())).first->second;
     node.pid = reader.header().pid;
     node.uuid = info.uuid;
+    if (info.part) node.continues = info.parent_uuid;
     node.sharing = reader.header().sharing;
     node.family = info.lineage.empty() ? info.name : info.lineage.front();
     node.replaced = info.end.how == NodeEnd::How::replaced;

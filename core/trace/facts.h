@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -67,6 +68,7 @@ struct Channel {
   uint32_t inherited_from = kNoChannel;  // for a forked child: the parent's channel that it inherited
   uint32_t twin = kNoChannel;            // for a socketpair: the channel of its other end
   uint64_t out_seed = 0;                 // hash state before the first transfer of `out`
+  uint64_t in_base = 0, out_base = 0;    // bytes that had moved before the trace began (Transfer::offset)
   int descriptors = 0;
   bool can_write = false;  // according to the mode in which it was opened
   std::vector<Transfer> out, in;
@@ -117,7 +119,8 @@ struct NodeFacts {
   Uuid uuid{};
   // Name of the oldest ancestor. It tells apart equal pids of several containers on one host.
   std::string family;
-  bool replaced = false;  // the node ended by execve
+  bool replaced = false;          // the node ended by execve
+  std::optional<Uuid> continues;  // the node of which this one is the next part
   std::vector<EventTime> times;
   std::vector<SharedUse> uses;
   std::vector<ForkFact> forks;

@@ -32,6 +32,7 @@ class Matcher {
  private:
   // matching.cc: ties between processes, and files.
   void match_forks();
+  void match_parts();
   void match_execs();
   void match_waits();
   void match_signals();

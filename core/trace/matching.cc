@@ -28,6 +28,7 @@ const char* name_of(EdgeKind kind) {
     case EdgeKind::eventfd: return "eventfd";
     case EdgeKind::queue: return "queue";
     case EdgeKind::turn: return "shared memory";
+    case EdgeKind::part: return "part";
   }
   return "edge";
 }
@@ -116,6 +117,19 @@ void Matcher::match_forks() {
     for (const ForkFact& fork : facts_.nodes[slot].forks)
       if (auto child = by_uuid.find(fork.child); child != by_uuid.end() && !facts_.nodes[child->second].times.empty())
         add(slot, fork.event, child->second, 0, EdgeKind::fork);
+}
+
+// Adds an edge from the end of each part to the beginning of the next one.
+void Matcher::match_parts() {
+  std::map<Uuid, uint32_t> by_uuid;
+  for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) by_uuid[facts_.nodes[slot].uuid] = slot;
+  for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) {
+    const NodeFacts& next = facts_.nodes[slot];
+    const auto before = next.continues ? by_uuid.find(*next.continues) : by_uuid.end();
+    if (before == by_uuid.end() || next.times.empty()) continue;
+    if (const size_t events = facts_.nodes[before->second].times.size())
+      add(before->second, events - 1, slot, 0, EdgeKind::part);
+  }
 }
 
 // Adds an edge from each node that called execve to the node of the new program, which has the same pid.
@@ -333,6 +347,7 @@ void Matcher::align() {
 
 Matches Matcher::run() {
   match_forks();
+  match_parts();
   match_execs();
   match_waits();
   match_signals();

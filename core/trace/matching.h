@@ -35,7 +35,8 @@ enum class EdgeKind : uint32_t {
   lock,
   semaphore,
   eventfd,
-  queue
+  queue,
+  part  // a process goes on in the next part of its recording
 };
 const char* name_of(EdgeKind kind);
 inline bool is_message(EdgeKind kind) { return kind <= EdgeKind::pipe; }

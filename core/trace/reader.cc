@@ -17,7 +17,7 @@ using namespace format;
 namespace {
 
 constexpr uint64_t kKnownFeatures =
-    kFeatureImage | kFeatureForkChild | kFeatureChecksums | kFeatureSharedMemory | kFeatureClockWords;
+    kFeatureImage | kFeatureForkChild | kFeatureChecksums | kFeatureSharedMemory | kFeatureClockWords | kFeaturePart;
 
 uint64_t minimum_size(uint16_t type) {
   if (is_event(type)) return sizeof(EventRecord);
@@ -26,6 +26,7 @@ uint64_t minimum_size(uint16_t type) {
     case kImageMap: return sizeof(ImageMapRecord);
     case kImagePages: return sizeof(ImagePagesRecord);
     case kImageBytes: return sizeof(ImageBytesRecord);
+    case kImageThread: return sizeof(ImageThreadRecord);
     case kChannelRecord: return sizeof(ChannelRecord);
     case kClockRecord: return sizeof(ClockRecord);
     case kModuleRecord: return sizeof(ModuleRecord);
@@ -152,6 +153,7 @@ const char* record_type_name(uint16_t type) {
     case kImageMap: return "image map";
     case kImagePages: return "image pages";
     case kImageBytes: return "image bytes";
+    case kImageThread: return "image thread";
     case kChannelRecord: return "channel";
     case kClockRecord: return "clock";
     case kModuleRecord: return "module";
@@ -226,6 +228,8 @@ std::optional<std::string> record_problem(const RecordView& record, bool checksu
     if (room % kPageBytes || pages->pages != room / kPageBytes) return "its page count does not match its size";
   } else if (const auto* bytes = record.image_bytes()) {
     if (bytes->bytes != header.size - sizeof(ImageBytesRecord)) return "its count of bytes does not match its size";
+  } else if (const auto* thread = record.image_thread()) {
+    if (thread->bytes != header.size - sizeof(ImageThreadRecord)) return "its count of bytes does not match its size";
   } else if (const auto* module = record.module()) {
     if (module->build_id_size > sizeof module->build_id) return "its build-id is too long";
   } else if (const auto* channel = record.channel()) {
@@ -296,6 +300,8 @@ Result<StartImage> TraceReader::image() const {
       image.contents.push_back({pages->address, record.bytes().subspan(sizeof(ImagePagesRecord))});
     } else if (const auto* bytes = record.image_bytes()) {
       image.contents.push_back({bytes->address, record.bytes().subspan(sizeof(ImageBytesRecord))});
+    } else if (const auto* thread = record.image_thread()) {
+      image.threads.push_back({thread, record.bytes().subspan(sizeof(ImageThreadRecord))});
     } else if (const auto* module = record.module()) {
       image.modules.push_back(module);
     }

@@ -34,6 +34,11 @@ struct StartImage {
   std::vector<const format::ImageMapRecord*> maps;  // in file order
   std::vector<Contents> contents;
   std::vector<const format::ModuleRecord*> modules;  // the modules mapped at the first event
+  struct Thread {
+    const format::ImageThreadRecord* record;
+    std::span<const std::byte> extended;  // as ImageThreadRecord says
+  };
+  std::vector<Thread> threads;  // all of them, if the process was running already; else empty
 };
 
 // What is wrong with a record whose size is a multiple of 8, no smaller than its header, and lies in readable memory;

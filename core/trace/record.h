@@ -148,7 +148,14 @@ class RecordView {
   const format::ImageMapRecord* image_map() const { return as<format::ImageMapRecord>(format::kImageMap); }
   const format::ImagePagesRecord* image_pages() const { return as<format::ImagePagesRecord>(format::kImagePages); }
   const format::ImageBytesRecord* image_bytes() const { return as<format::ImageBytesRecord>(format::kImageBytes); }
+  const format::ImageThreadRecord* image_thread() const { return as<format::ImageThreadRecord>(format::kImageThread); }
   const format::ChannelRecord* channel() const { return as<format::ChannelRecord>(format::kChannelRecord); }
+  // Null also if the record of a channel does not have them.
+  const format::ChannelPositions* channel_positions() const {
+    const auto* record = channel();
+    if (!record || record->header.size < sizeof *record + sizeof(format::ChannelPositions)) return nullptr;
+    return reinterpret_cast<const format::ChannelPositions*>(record + 1);
+  }
   const format::ClockRecord* clock() const { return as<format::ClockRecord>(format::kClockRecord); }
   const format::ModuleRecord* module() const { return as<format::ModuleRecord>(format::kModuleRecord); }
   const format::TurnRecord* turn() const { return as<format::TurnRecord>(format::kTurnRecord); }

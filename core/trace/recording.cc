@@ -84,6 +84,7 @@ NodeEnd end_from_json(const json& object) {
   if (how == "killed-by-collector") end.how = NodeEnd::How::collector;
   if (how == "running") end.how = NodeEnd::How::running;
   if (how == "exec") end.how = NodeEnd::How::replaced;
+  if (how == "continued") end.how = NodeEnd::How::continued;
   return end;
 }
 
@@ -130,6 +131,7 @@ void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
     case format::kEndExec:
       if (end.how != NodeEnd::How::replaced || end.text.empty()) end = {NodeEnd::How::replaced, record.detail, text};
       return;
+    case format::kEndContinued: end = {NodeEnd::How::continued, 0, {}}; return;
     case format::kEndStopped: end = {NodeEnd::How::collector, record.detail, text}; return;
     case format::kEndDiskFull:
       end = {NodeEnd::How::limited, record.detail, text.empty() ? "the disk was full; the program went on" : text};
@@ -185,6 +187,7 @@ void read_trace_facts(const Beneath& trace, NodeInfo& node) {
   node.uuid = to_uuid(header.node_uuid);
   node.parent_uuid = to_uuid(header.parent_uuid);
   node.forked = header.features & format::kFeatureForkChild;
+  node.part = header.features & format::kFeaturePart;
   node.boot_id = to_uuid(header.boot_id);
   node.pid = header.pid;
   node.events = header.events;
@@ -279,14 +282,26 @@ class Namer {
     const bool replaces = !node.forked && node.pid == parent.pid;
     if (node.forked) inherit(parent, node);
     if (node.forked) node.parent = parent.id;
+    else if (node.part) node.continues = parent.id;
     else if (replaces) node.replaces = parent.id;
     else node.spawned_by = parent.id;
     node.generation = parent.generation + 1;
     node.lineage = parent.lineage;
+    if (node.part && parent.part && !node.lineage.empty()) node.lineage.pop_back();
     if (node.lineage.size() > kDeepest) node.lineage.erase(node.lineage.begin() + 1);
     if (node.generation > kDeepest) node.name = unused(fmt::format("node-{}", node.id));
+    else if (node.part) node.name = next_part(parent);
     else if (replaces) node.name = fmt::format("{}/exec-1", parent.name);
     else node.name = fmt::format("{}/child-{}", parent.name, ++children_[parent.id]);
+  }
+
+  // NAME/part-3 behind NAME/part-2, NAME/part-2 behind NAME.
+  static std::string next_part(const NodeInfo& before) {
+    constexpr std::string_view kPart = "/part-";
+    const size_t at = before.part ? before.name.rfind(kPart) : std::string::npos;
+    if (at == std::string::npos) return fmt::format("{}{}2", before.name, kPart);
+    const auto number = canonical_number(before.name.substr(at + kPart.size()));
+    return fmt::format("{}{}{}", before.name.substr(0, at), kPart, number.value_or(1) + 1);
   }
 
   void name_first(NodeInfo& node) {
@@ -379,6 +394,7 @@ std::string describe(const NodeEnd& end) {
       if (end.detail) return fmt::format("executed a program that is not recorded: {}", end.text);
       return end.text.empty() ? "replaced by another program (execve)"
                               : fmt::format("replaced by {} (execve)", end.text);
+    case NodeEnd::How::continued: return "its process went on in the next part";
     case NodeEnd::How::limited: return fmt::format("recording ended: {}", end.text);
     case NodeEnd::How::running: return "still running";
     case NodeEnd::How::unknown: return "unknown (recording was cut off)";

@@ -32,6 +32,7 @@ struct NodeEnd {
                 // call number
     replaced,   // the program called execve; `text` names the new program. `detail` 1: that program is not recorded,
                 // `text` says why
+    continued,  // the process went on in another trace, that of the node which continues this one
     limited,    // disk full, size limit, or something that cannot be recorded; `text` says what
     running,    // still being recorded
     unknown,    // the collector was killed before it could store the end
@@ -52,9 +53,9 @@ struct NodeInfo {
   std::string given_name;  // from the group file or the command line
   // The node that this one was created from; at most one of these is set. `parent`: this node is a copy made by fork.
   // `spawned_by`: it was executed by a vfork child of that node, as posix_spawn(3) does. `replaces`: it was executed in
-  // that node's process.
-  std::optional<NodeId> parent, spawned_by, replaces;
-  bool forked = false;
+  // that node's process. `continues`: it is the next part of that node's recording, in the same process.
+  std::optional<NodeId> parent, spawned_by, replaces, continues;
+  bool forked = false, part = false;  // whether its trace begins as a copy of its parent, or goes on where that ended
   Uuid uuid{}, parent_uuid{}, boot_id{};
   std::vector<std::string> lineage;  // names from the oldest ancestor down to this node
   size_t generation = 0;             // how many ancestors the node has in the recording
@@ -80,7 +81,7 @@ struct NodeInfo {
   uint64_t left_out = 0;
   bool restored = false;
   bool is_complete() const { return left_out == 0 || restored; }
-  // The event of the creating node (`parent`, `spawned_by` or `replaces`) at which this node was created.
+  // The event of the creating node (`parent`, `spawned_by`, `replaces` or `continues`) at which this node was created.
   uint64_t fork_event = 0;
   std::string build_id;          // of the program, hexadecimal; empty if unknown
   std::optional<Error> problem;  // why the trace cannot be used; empty if it can

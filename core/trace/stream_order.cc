@@ -85,16 +85,25 @@ struct Lane {
 
 bool is_in_stream(const Transfer& transfer) { return transfer.length > 0 && !(transfer.flags & (kPeek | kOutOfBand)); }
 
+// Where the bytes of an end begin that the traces have: later than at 0 if earlier parts of them were removed.
+uint64_t base_of(const FactSet& facts, std::span<const uint32_t> channels, uint64_t Channel::*base) {
+  uint64_t least = ~uint64_t{0};
+  for (uint32_t index : channels)
+    if (facts.channel(index).inherited_from == kNoChannel) least = std::min(least, facts.channel(index).*base);
+  return least == ~uint64_t{0} ? 0 : least;
+}
+
 // The calls of one side that are still to be placed.
 class Side {
  public:
-  Side(const FactSet& facts, std::span<const uint32_t> channels, bool out) {
+  // `from`: sends that began before this position (Transfer::offset) are left out.
+  Side(const FactSet& facts, std::span<const uint32_t> channels, bool out, uint64_t from = 0) {
     for (uint32_t index : channels) {
       const Channel& channel = facts.channel(index);
       std::map<uint32_t, uint32_t> by_thread;
       uint64_t seed = channel.out_seed;
       for (const Transfer& transfer : out ? channel.out : channel.in) {
-        if (is_in_stream(transfer)) {
+        if (is_in_stream(transfer) && (!out || transfer.offset >= from)) {
           auto [lane, is_new] = by_thread.try_emplace(transfer.thread, static_cast<uint32_t>(lanes_.size()));
           if (is_new) lanes_.push_back({index, {}, 0});
           lanes_[lane->second].calls.push_back({&transfer, seed});
@@ -151,9 +160,18 @@ class StreamSearch {
  public:
   explicit StreamSearch(const StreamQuestion& question)
       : question_(question),
-        sends_(question.facts, question.from, true),
+        in_base_(base_of(question.facts, question.to, &Channel::in_base)),
+        sends_(question.facts, question.from, true, in_base_),
         receives_(question.facts, question.to, false),
-        received_(question.facts) {}
+        received_(question.facts) {
+    // What was sent before the receiver's trace begins, or received before the sender's does, has no counterpart.
+    uint64_t first = base_of(question.facts, question.from, &Channel::out_base);
+    if (in_base_ > first && !sends_.is_done()) {
+      first = ~uint64_t{0};
+      for (const Lane& lane : sends_.lanes()) first = std::min(first, lane.head().offset);
+    }
+    if (first > in_base_) from_ = first - in_base_;
+  }
 
   StreamOrder run();
 
@@ -192,6 +210,7 @@ class StreamSearch {
   std::vector<PlacedTransfer> peeks() const;
 
   const StreamQuestion& question_;
+  const uint64_t in_base_;  // positions count from here on
   Side sends_, receives_;
   ReceivedBytes received_;
   std::vector<PlacedTransfer> placed_, skipped_;

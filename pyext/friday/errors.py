@@ -127,7 +127,7 @@ class Divergence(Error):
     """The replay did something other than the recording. The message is the whole report, printed like a diff; its parts:
 
     node_name, thread: who did it. kind: what differs first: "type", "call", "thread", "argument", "input", "result",
-    "state", "end" or "damaged". call: what the thread did, by name. logical_time, real_time: of the event as it was
+    "state", "memory", "end" or "damaged". call: what the thread did, by name. logical_time, real_time: of the event as it was
     recorded, seconds since the group's start and since the epoch. chain: the call site and its callers, innermost first.
     expected, actual: one line each. events: five of the node's events before, the one that differs, five after. causes: what the
     recording does not contain and that may be the cause, one sentence each."""

@@ -1,0 +1,255 @@
+// The recording of a running process goes on in a new trace, a part. It begins with a start image of the process as it
+// is then, so the traces before it may be thrown away. The collector asks for one (FileHeader::wanted), and the thread
+// that has the token begins it at the entry of a call.
+//
+// All other threads are in calls at that moment, with their release events written, or wait for their first turn. Their
+// registers at the call are in their CallFrames. What only the kernel knows of them, the vector registers and the base
+// of %fs, they tell themselves: each is interrupted by a poke. In the new trace the releases of their calls are written
+// once more, and at replay each thread enters the shim again with its call (friday_resume).
+#include <asm/prctl.h>
+#include <linux/futex.h>
+#include <linux/mman.h>
+#include <linux/personality.h>
+
+#include "core/shim/calls.h"
+#include "core/shim/collector.h"
+#include "core/shim/memory.h"
+#include "core/shim/patch.h"
+#include "core/shim/process.h"
+#include "core/shim/replay.h"
+#include "core/shim/signal_frame.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+#include "core/shim/trace.h"
+
+namespace friday::shim {
+
+using namespace format;
+
+namespace {
+
+constexpr uint32_t kMostThreads = 1024;          // of a process that is alive, for which a part is begun
+constexpr long kLongestWait = 50'000'000;        // ns for which the threads may take to answer
+constexpr long kTryAgain = 1'000'000;            // ns from one attempt to the next
+constexpr uint64_t kTellAfter = 10'000'000'000;  // ns of attempts after which the user is told what prevents a part
+
+// What a thread has told of itself.
+struct Told {
+  uint32_t number;
+  uint32_t done;
+  uint64_t fs_base;
+  alignas(64) uint8_t state[kMostState];
+};
+struct Table {
+  uint32_t count;
+  uint32_t answers;  // futex
+  Told of[kMostThreads];
+};
+// In memory that no image has. A thread that answers too late still finds it there.
+Table* const table = (Table*)kWorkspaceAddress;
+bool has_table;
+
+uint32_t first_thread;  // the one that has begun the part
+uint64_t tried, began_trying;
+bool told_user;
+
+bool is_of_extended_state(const uint8_t* fpstate) {
+  constexpr uint32_t kMagic = 0x46505853;  // FP_XSTATE_MAGIC1, in the bytes of the legacy area that software may use
+  return *(const uint32_t*)(fpstate + 464) == kMagic;
+}
+
+// Whether the thread waits in a call that can be entered once more: everything that it does to other processes or to
+// the program's memory is still to come.
+bool waits_in_call(const ThreadArea* area) {
+  const CallInfo& info = call_info(area->call_number);
+  return area->call_logged && area->frame && area->frame->rax == area->call_number &&
+         (info.rule == kEmulated || (info.rule == kSpecial && special_is_plain(area->frame))) &&
+         !(info.flags & (kOut | kOutgoing | kCopies));
+}
+
+bool waits_for_first_turn(const ThreadArea* area) { return area->frame && !area->sequence && !area->call_logged; }
+
+// Why no part can begin at the moment; null: it can.
+const char* obstacle(const CallFrame* frame, const ThreadArea* area) {
+  constexpr long kWhich = 0xffffffff;
+  if (area->borrowed) return "a child made by vfork runs in its memory";
+  if (frame->previous) return "it is in a call inside of another";
+  if (group_member()) return "it shares memory with other processes";
+  if (aio_under_way()) return "it has asynchronous input or output under way";
+  if (ever_held) return "signals have been held for it";
+  if (native(sys::personality, kWhich) & READ_IMPLIES_EXEC) return "what it can read it can execute (personality(2))";
+  uint32_t alive = 0;
+  for (uint32_t n = 0; n < control.thread_count; n++) {
+    const ThreadArea* other = area_of(n);
+    if (!other->alive) continue;
+    if (++alive > kMostThreads) return "it has too many threads";
+    if (other->borrowed) return "a child made by vfork runs in its memory";
+    if (signals_pending(other)) return "a signal is about to be delivered";
+    if (other == area) continue;
+    if (other->yield_kind) return "a thread yields";
+    if (!waits_in_call(other) && !waits_for_first_turn(other))
+      return "a thread is in a call that sends or has begun to work";
+  }
+  return nullptr;
+}
+
+// Has all other threads tell about themselves. False: one has not answered in time.
+bool ask_threads(const ThreadArea* area) {
+  if (!has_table) {
+    const long place = native(sys::mmap, table, sizeof *table, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
+    if (place != (long)table) return false;
+    limits_count(sizeof *table);
+    has_table = true;
+  }
+  uint32_t count = 0;
+  table->answers = 0;
+  for (uint32_t n = 0; n < control.thread_count; n++)
+    if (area_of(n)->alive && area_of(n) != area) table->of[count].number = n, table->of[count++].done = 0;
+  __atomic_store_n(&table->count, count, __ATOMIC_RELEASE);
+  const uint32_t pid = (uint32_t)native(sys::getpid);
+  for (uint32_t i = 0; i < count; i++) spin_poke(pid, area_of(table->of[i].number)->kernel_tid, 0);
+  const uint64_t since = ticks_now();
+  for (;;) {
+    const uint32_t seen = __atomic_load_n(&table->answers, __ATOMIC_ACQUIRE);
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < count; i++) done += __atomic_load_n(&table->of[i].done, __ATOMIC_ACQUIRE);
+    if (done == count) return true;
+    if (elapsed(since, kLongestWait)) return false;
+    const long timeout[2] = {0, kLongestWait};
+    native(sys::futex, &table->answers, FUTEX_WAIT_PRIVATE, seen, timeout, 0, 0);
+  }
+}
+
+void tell_own_state(Told* own) {
+  memset(own->state, 0, sizeof own->state);
+  friday_xsave(own->state, state_mask());
+  native(sys::arch_prctl, ARCH_GET_FS, &own->fs_base);
+}
+
+// The files that are mapped now, as at the start of a process. Their code is patched already.
+void note_modules() {
+  file_note_count = 0;
+  MapLine map;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &map));) {
+    const bool ours =
+        (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) || map.low == kTokensAddress;
+    ModuleReply* reply;
+    if (!map.inode || ours || !collector_module({-1, map.path, map.inode, false, false}, &reply)) continue;
+    PatchedModule done;
+    for (uint64_t i = 0; i < control.patch_count; i++) {
+      const Patch& patch = ((const Patch*)control.patches)[i];
+      done.patched += patch.kind != kSiteLoop && patch.start >= map.low && patch.start < map.high;
+    }
+    module_note(*reply, {map.low, map.high, map.offset, map.protection, map.path}, map.device, map.inode, done);
+  }
+}
+
+void write_thread(const ThreadArea* area, const Told& told) {
+  ImageThreadRecord* record =
+      (ImageThreadRecord*)record_begin(kImageThread, sizeof(ImageThreadRecord) + sizeof told.state);
+  if (!trace_alive()) return;
+  record->number = area->number;
+  record->tid = area->tid;
+  record->fs_base = told.fs_base;
+  record->bytes = sizeof told.state;
+  memcpy(record + 1, told.state, sizeof told.state);
+  record_commit(record);
+}
+
+// Writes the release of the call that the thread is in. What the call reads may have changed since it was made.
+void release_again(ThreadArea* other) {
+  const CallInfo& info = call_info(other->call_number);
+  EventWriter writer(kRelease, other, (uint16_t)other->call_number, arguments_of(other->frame), info.arity);
+  writer.commit(0, input_hash(info, other->frame), other->call_ticks, other->call_ticks);
+}
+
+void write_image(CallFrame* frame, ThreadArea* area) {
+  static Told own;
+  tell_own_state(&own);
+  image_renew();
+  image_registers.fs_base = own.fs_base;
+  image_registers.gs_base = (uint64_t)area;
+  image_registers.rip = (uint64_t)friday_resume;
+  image_registers.rsp = (uint64_t)frame & ~15ull;
+  first_thread = area->number;
+  note_modules();
+  image_write();
+  write_thread(area, own);
+  for (uint32_t i = 0; i < table->count; i++) write_thread(area_of(table->of[i].number), table->of[i]);
+}
+
+}  // namespace
+
+void part_note_thread(ThreadArea* area, uint64_t extended_state) {
+  // A thread that has just been created still has its creator's %gs.
+  if (!has_table || (uint32_t)native(sys::gettid) != area->kernel_tid) return;
+  const uint32_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < count; i++) {
+    Told& own = table->of[i];
+    if (own.number != area->number || own.done) continue;
+    const uint8_t* state = (const uint8_t*)extended_state;
+    memset(own.state, 0, sizeof own.state);
+    if (state && is_of_extended_state(state)) store_state(own.state, state, state_mask(), false);
+    native(sys::arch_prctl, ARCH_GET_FS, &own.fs_base);
+    __atomic_store_n(&own.done, 1, __ATOMIC_RELEASE);
+    __atomic_fetch_add(&table->answers, 1, __ATOMIC_SEQ_CST);
+    native(sys::futex, &table->answers, FUTEX_WAKE_PRIVATE, 1);
+    return;
+  }
+}
+
+static void tell_obstacle(const char* why) {
+  tried = ticks_now();
+  if (!began_trying) began_trying = tried;
+  if (told_user || !elapsed(began_trying, kTellAfter)) return;
+  told_user = true;
+  collector_notice("its recording cannot be cut off at the front: ", why);
+}
+
+void part_begin(CallFrame* frame, ThreadArea* area) {
+  if (tried && !elapsed(tried, kTryAgain)) return;
+  const char* why = obstacle(frame, area);
+  if (!why && !ask_threads(area)) why = "a thread does not answer";
+  int trace_fd = -1;
+  if (!why && !collector_part(&trace_fd)) why = "there is no room for another trace";
+  const uint32_t pid = trace_header()->pid;
+  if (!why && !trace_continue(trace_fd)) why = "there are no addresses for another trace";
+  if (trace_fd >= 0) native(sys::close, trace_fd);
+  if (why) return tell_obstacle(why);
+  tried = began_trying = 0;
+  for (uint32_t n = 0; n < control.thread_count; n++) area_of(n)->sequence = 0;
+  trace_header()->pid = pid;
+  trace_header()->running = kComputing;
+  collector_send(kParted, 0, 0, nullptr);
+  channels_again();
+  clock_calibrate();
+  write_image(frame, area);
+  for (uint32_t i = 0; i < table->count; i++) {
+    ThreadArea* other = area_of(table->of[i].number);
+    if (other->call_logged) release_again(other);
+  }
+}
+
+extern "C" void friday_resume_thread() {
+  ThreadArea* area = me();
+  CallFrame* frame = area->frame;
+  thread_arm(area);
+  if (area->number == first_thread) {
+    for (int signal = 1; signal <= 64; signal++)
+      if (kForcedSignals & bit(signal) || synchronous(signal)) install_for(signal);
+    for (uint32_t n = 0; n < control.thread_count; n++) {
+      if (!area_of(n)->alive) continue;
+      area_of(n)->go = 0;
+      loops_let(area_of(n), 0);
+    }
+    find_site(frame);
+    trap(kTrapStarted, 0);
+    replay_start();
+    replay_hand_over();
+  }
+  if (area->number != first_thread && waits_for_first_turn(area)) friday_thread_main(area);
+  area->frame = frame->previous;
+}
+
+}  // namespace friday::shim
