@@ -106,13 +106,16 @@ uint64_t looked_for(const CallFrame* frame) {
 }
 
 // rt_sigtimedwait(2) takes signals of its set before a handler does. That may be a poke, which is not for the program.
-long wait_for_signal(ThreadArea* area, const uint64_t* arguments) {
+long wait_for_signal(ThreadArea* area, const CallFrame* frame, uint64_t since) {
+  const uint64_t* arguments = arguments_of(frame);
+  Remaining left;
   uint64_t info[16], changed[6];
-  memcpy(changed, arguments, sizeof changed);
+  memcpy(changed, remaining_arguments(frame, since, &left), sizeof changed);
   changed[1] = (uint64_t)info;
   const long result = friday_interruptible(area, sys::rt_sigtimedwait, changed);
   if (result == kPokeSignal && info[3] == kPokeValue) {
     area->poked = 1;
+    part_note_thread(area, 0);
     return -EINTR;
   }
   signals_unmask(info);
@@ -120,19 +123,20 @@ long wait_for_signal(ThreadArea* area, const uint64_t* arguments) {
   return -EFAULT;
 }
 
-long make(ThreadArea* area, CallFrame* frame) {
+long make(ThreadArea* area, CallFrame* frame, uint64_t since) {
   switch (frame->rax) {
-    case sys::rt_sigtimedwait: return wait_for_signal(area, arguments_of(frame));
+    case sys::rt_sigtimedwait: return wait_for_signal(area, frame, since);
     case sys::rt_sigqueueinfo:
     case sys::rt_tgsigqueueinfo:
     case sys::pidfd_send_signal: return signals_queue(area, frame);
   }
-  return friday_interruptible(area, (long)frame->rax, arguments_of(frame));
+  Remaining left;
+  return friday_interruptible(area, (long)frame->rax, remaining_arguments(frame, since, &left));
 }
 
-long call_with_held(ThreadArea* area, CallFrame* frame, uint64_t general) {
+long call_with_held(ThreadArea* area, CallFrame* frame, uint64_t since, uint64_t general) {
   held_to_kernel(area, area->signal_mask & ~kForcedSignals, general);
-  const long result = make(area, frame);
+  const long result = make(area, frame, since);
   const uint32_t poked = area->poked;
   signals_rest(area);
   area->poked = poked;  // as it was, although handlers have run for the signals that came back
@@ -176,10 +180,10 @@ void held_to_kernel(ThreadArea* area, uint64_t mask, uint64_t general) {
   send(for_all, general, false);
 }
 
-long held_call(ThreadArea* area, CallFrame* frame) {
+long held_call(ThreadArea* area, CallFrame* frame, uint64_t since) {
   if (frame->rax == sys::signalfd || frame->rax == sys::signalfd4) has_signalfd = 1;
   const uint64_t all = set_of(for_all), general = all ? looked_for(frame) & all : 0;
-  return general || set_of(held_of(area)) ? call_with_held(area, frame, general) : make(area, frame);
+  return general || set_of(held_of(area)) ? call_with_held(area, frame, since, general) : make(area, frame, since);
 }
 
 }  // namespace friday::shim

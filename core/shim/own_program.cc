@@ -60,7 +60,7 @@ long call_with_path(ThreadArea* area, CallFrame* frame, const CallInfo& info) {
   uint64_t a[6];
   memcpy(a, arguments_of(frame), sizeof a);
   a[which] = (uint64_t)program.path();
-  return unless_poked(area, [&] { return friday_interruptible(area, (long)frame->rax, a); });
+  return unless_poked(area, [&](bool) { return friday_interruptible(area, (long)frame->rax, a); });
 }
 
 }  // namespace friday::shim

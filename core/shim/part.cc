@@ -188,10 +188,9 @@ void part_note_thread(ThreadArea* area, uint64_t extended_state) {
   for (uint32_t i = 0; i < count; i++) {
     Told& own = table->of[i];
     if (own.number != area->number || own.done) continue;
+    tell_own_state(&own);
     const uint8_t* state = (const uint8_t*)extended_state;
-    memset(own.state, 0, sizeof own.state);
     if (state && is_of_extended_state(state)) store_state(own.state, state, state_mask(), false);
-    native(sys::arch_prctl, ARCH_GET_FS, &own.fs_base);
     __atomic_store_n(&own.done, 1, __ATOMIC_RELEASE);
     __atomic_fetch_add(&table->answers, 1, __ATOMIC_SEQ_CST);
     native(sys::futex, &table->answers, FUTEX_WAKE_PRIVATE, 1);

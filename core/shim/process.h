@@ -30,7 +30,9 @@ inline constexpr uint64_t kSignalStackAt = 0x4000, kSignalStackSize = 0x10000;
 inline bool part_wanted() { return __builtin_expect(trace_header()->wanted != 0, 0); }
 // At the entry of a call: begins a part, unless something makes that impossible at the moment.
 void part_begin(CallFrame* frame, ThreadArea* area);
-void part_note_thread(ThreadArea* area, uint64_t extended_state);  // in the handler of a poke: what the image needs
+// The calling thread was poked: notes what the image needs of it. `extended_state`: what the kernel has stored of it on
+// the way into the handler; 0: it is in no handler.
+void part_note_thread(ThreadArea* area, uint64_t extended_state);
 
 // ---- vfork.cc: a vfork child runs in its parent's memory, as the thread that made it (ThreadArea::borrowed)
 bool is_vfork(const CloneRequest& c);

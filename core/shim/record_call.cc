@@ -25,7 +25,6 @@ namespace {
 void lend_for_call(const CallFrame* frame, ThreadArea* area, const CallInfo& info, const Recorded& done,
                    Turn turn = Turn::usual) {
   area->call_hash = done.hash;
-  area->call_ticks = done.entry;
   area->call_number = (uint32_t)frame->rax;
   const bool quick = info.flags & kQuick && !(is_coded(info) && waits_by_code(frame));
   token_lend(area, turn == Turn::usual ? quick : turn == Turn::longer);
@@ -42,7 +41,7 @@ long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recor
   if (!waits) return interruptible_call(area, frame);
   const uint64_t at_once[6] = {a[0], a[1], a[2], a[3], a[4], a[5] | kNonBlocking};
   for (;;) {
-    const long result = unless_poked(area, [&] { return friday_interruptible(area, sys::splice, at_once); });
+    const long result = unless_poked(area, [&](bool) { return friday_interruptible(area, sys::splice, at_once); });
     if (result != -EAGAIN) return result;
     struct {
       int fd;
@@ -50,7 +49,7 @@ long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recor
     } pipe = {(int)a[0], POLLIN, 0};
     const uint64_t wait[6] = {(uint64_t)&pipe, 1, (uint64_t)-1};
     lend_for_call(frame, area, info, *done);
-    const long ready = unless_poked(area, [&] { return friday_interruptible(area, sys::poll, wait); });
+    const long ready = unless_poked(area, [&](bool) { return friday_interruptible(area, sys::poll, wait); });
     done->stolen = !token_retake(area);
     if (failed(ready) || ready == kNotMade) return ready;
     if (done->stolen) return kNotMade;
@@ -66,6 +65,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   done.hash = input_hash(info, frame, &done.contents);
   done.stolen = false;
   done.entry = ticks_now();
+  area->call_ticks = done.entry;
   trace_header()->running = kInCall;
   trace_header()->dies_of = signals_own_death(frame, area);
   const bool shared = (live_threads > 1 || group_member()) && !done.changed.object;

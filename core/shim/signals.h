@@ -77,8 +77,8 @@ void held_hand_on(ThreadArea* area);                            // the thread en
 // blocks them, and those in `mask`.
 void held_to_kernel(ThreadArea* area, uint64_t mask, uint64_t general);
 extern uint32_t ever_held;  // not 0: something was held at some time
-// Makes a call that may look for blocked signals, such as rt_sigtimedwait(2).
-long held_call(ThreadArea* area, CallFrame* frame);
+// Makes a call that may look for blocked signals, such as rt_sigtimedwait(2). `since`: as of remaining_arguments().
+long held_call(ThreadArea* area, CallFrame* frame, uint64_t since);
 inline bool concerns_held(uint64_t call) {
   switch (call) {
     case sys::rt_sigtimedwait:
@@ -90,23 +90,36 @@ inline bool concerns_held(uint64_t call) {
     default: return false;
   }
 }
-// Makes a call again as long as only the shim's own signals have interrupted it (ThreadArea::poked).
+// ---- timeouts.cc
+struct Remaining {
+  uint64_t arguments[6], time[2];
+};
+// The arguments with which a call is made again that has begun at `since` (in ticks) and has waited since then: of a
+// limited wait, with the time that is left. `since` 0: it is made for the first time. They are the frame's, or in
+// `left`.
+const uint64_t* remaining_arguments(const CallFrame* frame, uint64_t since, Remaining* left);
+
+// Makes a call again as long as only the shim's own signals have interrupted it (ThreadArea::poked). `make` is told
+// whether it is not the first time.
 template <typename Make>
 inline long unless_poked(ThreadArea* area, Make&& make) {
-  for (;;) {
+  for (bool again = false;; again = true) {
     area->poked = 0;
-    const long result = make();
+    const long result = make(again);
     if (result != -EINTR && result != kNotMade) return result;
     if (!__atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) || signals_pending(area)) return result;
   }
 }
-// Makes the program's call. Returns kNotMade if a signal for the program is pending, so that its handler comes first.
+// Makes the program's call, which has begun at ThreadArea::call_ticks. Returns kNotMade if a signal for the program is
+// pending, so that its handler comes first.
 inline long interruptible_call(ThreadArea* area, CallFrame* frame) {
   const uint64_t call = frame->rax;
-  return unless_poked(area, [&] {
+  return unless_poked(area, [&](bool again) {
     const bool looks = ever_held || concerns_held(call);
-    return __builtin_expect(looks, 0) ? held_call(area, frame)
-                                      : friday_interruptible(area, (long)call, arguments_of(frame));
+    if (__builtin_expect(looks, 0)) return held_call(area, frame, again ? area->call_ticks : 0);
+    if (__builtin_expect(!again, 1)) return friday_interruptible(area, (long)call, arguments_of(frame));
+    Remaining left;
+    return friday_interruptible(area, (long)call, remaining_arguments(frame, area->call_ticks, &left));
   });
 }
 

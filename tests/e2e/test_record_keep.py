@@ -239,3 +239,71 @@ def test_a_time_that_is_none(text, recorder):
     done = recorder.run([recorder.friday, "record", "-o", recorder.directory / "never", f"--keep={text}", "--", "/bin/true"])
     assert done.returncode == 2 and "write a number and s, m, h or d, such as 30s or 10m" in done.stderr, done
     assert not (recorder.directory / "never").exists()
+
+
+# Waits for limited times, by different calls, while other threads do enough to be cut into parts. Prints which waits were too long or too short.
+WAITS = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/sem.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static struct timespec wait = {4, 500000000};
+static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+static int word, semaphores;
+static void* waiter(void* which) {
+  struct timespec t = wait;
+  struct timeval v = {4, 500000};
+  struct epoll_event event;
+  struct sembuf down = {0, -1, 0};
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGUSR2);
+  const double start = now();
+  const char* name = "";
+  switch ((long)which) {
+    case 0: name = "nanosleep"; syscall(SYS_nanosleep, &t, &t); break;
+    case 1: name = "clock_nanosleep"; clock_nanosleep(CLOCK_MONOTONIC, 0, &t, 0); break;
+    case 2: name = "poll"; poll(0, 0, 4500); break;
+    case 3: name = "ppoll"; ppoll(0, 0, &t, 0); break;
+    case 4: name = "select"; select(0, 0, 0, 0, &v); break;
+    case 5: name = "epoll"; epoll_wait(epoll_create1(0), &event, 1, 4500); break;
+    case 6: name = "futex"; syscall(SYS_futex, &word, FUTEX_WAIT, 0, &t, 0, 0); break;
+    case 7: name = "sigtimedwait"; sigtimedwait(&set, 0, &t); break;
+    case 8: name = "semtimedop"; semtimedop(semaphores, &down, 1, &t); break;
+  }
+  const double took = now() - start;
+  if (took < 4.4 || took > 6) printf("%s %.2f\n", name, took);
+  return 0;
+}
+int main(void) {
+  pthread_t threads[9];
+  semaphores = semget(IPC_PRIVATE, 1, 0600);
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, 0);
+  for (long n = 0; n < 9; n++) pthread_create(&threads[n], 0, waiter, (void*)n);
+  const double stop = now() + 7;
+  while (now() < stop) usleep(500), getppid();
+  for (int n = 0; n < 9; n++) pthread_join(threads[n], 0);
+  semctl(semaphores, 0, IPC_RMID);
+  printf("waited\n");
+}
+"""
+
+
+def test_limited_waits_take_as_long_as_they_should(recorder, tmp_path):
+    (tmp_path / "waits.c").write_text(WAITS)
+    subprocess.run(["gcc", "-O1", "-g", "-o", tmp_path / "waits", tmp_path / "waits.c", "-lpthread"], check=True)
+    recording = recorder.record([tmp_path / "waits"], name="it", options=["--keep", "2s"], timeout=120)
+    assert recording.stdout == "waited\n", recording.stdout
+    check(recorder, recording, "it")
