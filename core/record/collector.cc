@@ -85,6 +85,7 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
     if (auto made = make_directory_beneath(inside(part)); !made) return std::unexpected(made.error());
   std::unique_ptr<Collector> collector(new Collector(std::move(options)));
   FRIDAY_TRY_VOID(collector->open_tokens());
+  FRIDAY_TRY_VOID(collector->begin_generation());
   if (!collector->outsiders_.start(collector->tokens_.get()))
     collector->notices_.push_back(
         "processes that write to shared memory and are not recorded go unnoticed: the system gives no thread to look "
@@ -127,10 +128,12 @@ Result<void> Collector::open_tokens() {
   return {};
 }
 
-Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, bool forked) {
+Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, Begins begins) {
   auto node = std::make_unique<Node>();
   node->origin = origin;
-  node->forked = forked;
+  node->forked = begins == Begins::forked;
+  if (begins == Begins::as_part) node->part = parent->part + 1;
+  node->generation = generations_.size() - 1;
   // Several collectors may add to one recording: an id belongs to the collector whose mkdir succeeds. Ids are not
   // reused, even if a node is removed because its fork failed (close_node).
   for (bool made = false; !made; next_id_++) {
@@ -142,16 +145,17 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
   if (getrandom(node->uuid, sizeof node->uuid, 0) != sizeof node->uuid) return fail(ErrorCode::io, "getrandom failed");
   if (parent) memcpy(node->parent_uuid, parent->uuid, sizeof node->parent_uuid);
   node->started_ns = now_ns(CLOCK_REALTIME);
-  if (auto created = create_trace(*node, forked); !created) {
+  if (auto created = create_trace(*node); !created) {
     remove_beneath(node->directory.below("trace"));
     remove_beneath(node->directory);
     return std::unexpected(created.error());
   }
   if (parent) {
     node->header->parent_pid = static_cast<uint32_t>(parent->pid);
-    node->header->fork_event = parent->header->events - (forked ? 0 : 1);  // the trace already has the entry of execve
+    node->header->fork_event =
+        parent->header->events - (node->forked ? 0 : 1);  // the trace already has the entry of execve
   }
-  if (forked) describe_soon(*node);
+  if (node->forked) describe_soon(*node);
   else write_description(*node);
   open_.push_back(node.get());
   nodes_.push_back(std::move(node));

@@ -110,8 +110,9 @@ class Collector {
   struct Node;
   explicit Collector(CollectorOptions options);
   Result<void> open_tokens();
-  Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, bool forked = false);
-  Result<void> create_trace(Node& node, bool forked);
+  enum class Begins { by_itself, forked, as_part };
+  Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, Begins begins = Begins::by_itself);
+  Result<void> create_trace(Node& node);
   Result<UniqueFd> connect(Node& node);
   void handle(Node& node);
   void answer_hello(Node& node, const shim::Request& request);
@@ -125,8 +126,10 @@ class Collector {
   Result<Node*> next_part(Node& node);
   void go_on_in_part(Node& node);
   void cut();
+  Result<void> begin_generation();
   void remove_old();
   void remove_node(Node& node);
+  void remove_repeated(uint64_t generation);
   Node* restart_after_exec(Node& node, const shim::Request& hello);
   void give_room(Node& node);
   uint64_t room_left() const;
@@ -145,8 +148,8 @@ class Collector {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Node*> open_;  // the nodes that are not closed
   uint32_t next_id_ = 0;
-  int64_t cut_at_ = 0;           // CLOCK_MONOTONIC of the next cut(); 0: there is none
-  uint64_t removed_events_ = 0;  // of nodes that were removed
+  int64_t cut_at_ = 0;             // CLOCK_MONOTONIC of the next cut(); 0: there is none
+  std::vector<Uuid> generations_;  // of all nodes, from one cut() to the next; by each, its file of repeated payload
   uint32_t clock_kind_;
   uint64_t ticks_per_second_;
   std::string boot_id_;

@@ -1,12 +1,16 @@
 // Recordings that reach back for a limited time (CollectorOptions::keep_ns). The traces of all processes are cut into
 // parts at the same moments; a part is a node of its own, which begins with a start image (core/shim/part.cc). What
 // ended before the time that is kept is removed while the programs run.
+#include <sys/random.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "core/base/log.h"
 #include "core/record/collector_node.h"
+#include "core/trace/kept_once.h"
 
 namespace friday {
 
@@ -17,10 +21,8 @@ Result<Collector::Node*> Collector::next_part(Node& node) {
   if (node.part > 1) origin.lineage.pop_back();
   origin.name = fmt::format("{}/part-{}", origin.lineage.back(), node.part + 1);
   origin.lineage.push_back(origin.name);
-  FRIDAY_TRY(next, create_node(origin, &node));
-  next->header->features |= format::kFeaturePart;
+  FRIDAY_TRY(next, create_node(origin, &node, Begins::as_part));
   next->hello = true;
-  next->part = node.part + 1;
   return node.next_part = next;
 }
 
@@ -41,36 +43,71 @@ void Collector::go_on_in_part(Node& node) {
   close_node(node);
 }
 
+Result<void> Collector::begin_generation() {
+  Uuid uuid;
+  if (getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size()))
+    return fail(ErrorCode::io, "getrandom failed");
+  generations_.push_back(uuid);
+  if (options_.lean) packer_.begin_generation(uuid);
+  return {};
+}
+
 // Asks all processes to begin another part, and removes what is older than what is kept.
 void Collector::cut() {
   cut_at_ = now_ns(CLOCK_MONOTONIC) + options_.keep_ns / kPartsKept;
+  if (!begin_generation()) return;
   for (const Node* node : open_)
     if (node->header && node->hello) __atomic_store_n(&node->header->wanted, uint32_t{1}, __ATOMIC_RELEASE);
   remove_old();
 }
 
 // A node is needed as long as it has not ended, or has ended in the time that is kept, or a needed node is a fork of
-// it: that one begins as a copy of it.
+// it: that one begins as a copy of it. What a lean trace leaves out is in others of its generation, so all of these are
+// needed together.
 void Collector::remove_old() {
   const int64_t kept = now_ns(CLOCK_MONOTONIC) - options_.keep_ns;
-  std::map<std::vector<uint8_t>, const Node*> by_uuid;
-  std::vector<const Node*> needed;
   const auto key = [](const uint8_t(&uuid)[16]) { return std::vector<uint8_t>(std::begin(uuid), std::end(uuid)); };
-  for (const auto& node : nodes_) {
+  std::map<std::vector<uint8_t>, Node*> by_uuid;
+  std::map<uint64_t, std::vector<Node*>> by_generation;
+  std::set<Node*> needed;
+  std::vector<Node*> unseen;
+  const auto need = [&](Node* node) {
+    if (needed.insert(node).second) unseen.push_back(node);
+  };
+  for (const auto& each : nodes_) {
+    Node* const node = each.get();
     if (node->dropped) continue;
-    by_uuid[key(node->uuid)] = node.get();
-    if (!node->closed || !node->ended_ns || node->ended_ns >= kept || (node->packed && !packer_.is_done(*node->packed)))
-      needed.push_back(node.get());
+    by_uuid[key(node->uuid)] = node;
+    by_generation[node->generation].push_back(node);
+    const bool busy = node->packed && !packer_.is_done(*node->packed);
+    if (!node->closed || !node->ended_ns || node->ended_ns >= kept || busy) need(node);
   }
-  std::set<const Node*> stays(needed.begin(), needed.end());
-  while (!needed.empty()) {
-    const Node& node = *needed.back();
-    needed.pop_back();
+  while (!unseen.empty()) {
+    Node& node = *unseen.back();
+    unseen.pop_back();
     const auto parent = node.forked ? by_uuid.find(key(node.parent_uuid)) : by_uuid.end();
-    if (parent != by_uuid.end() && stays.insert(parent->second).second) needed.push_back(parent->second);
+    if (parent != by_uuid.end()) need(parent->second);
+    if (options_.lean)
+      for (Node* other : by_generation[node.generation]) need(other);
   }
-  for (const auto& node : nodes_)
-    if (!node->dropped && !stays.contains(node.get())) remove_node(*node);
+  for (const auto& [generation, nodes] : by_generation) {
+    bool empty = generation + 1 < generations_.size();
+    for (Node* node : nodes) {
+      if (needed.contains(node)) empty = false;
+      else remove_node(*node);
+    }
+    if (empty && options_.lean) remove_repeated(generation);
+  }
+}
+
+// Removes the payload that traces of a generation have received again and again.
+void Collector::remove_repeated(uint64_t generation) {
+  const Beneath file = kept_once_file(options_.recording, generations_[generation]);
+  struct stat about;
+  const auto opened = open_beneath(file);
+  if (!opened || fstat(opened->get(), &about) != 0) return;
+  remove_beneath(file);
+  packer_.removed_beside(static_cast<uint64_t>(about.st_size));
 }
 
 void Collector::remove_node(Node& node) {
@@ -78,7 +115,6 @@ void Collector::remove_node(Node& node) {
   if (const auto names = names_beneath(node.directory))
     for (const std::string& name : *names) remove_beneath(node.directory.below(name));
   remove_beneath(node.directory);
-  removed_events_ += node.events;
   node.dropped = true;
   node.packed = nullptr;
   node.bytes = 0;

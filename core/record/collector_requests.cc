@@ -275,7 +275,7 @@ void Collector::answer_fork(Node& node) {
   NodeOrigin origin = node.origin;
   origin.name = fmt::format("{}/child-{}", node.origin.lineage.back(), ++node.forked_children);
   origin.lineage.push_back(origin.name);
-  auto child = create_node(origin, &node, true);
+  auto child = create_node(origin, &node, Begins::forked);
   auto theirs = child ? connect(**child) : std::unexpected(child.error());
   if (!theirs) {
     leave_out(node, theirs.error());

@@ -47,7 +47,7 @@ void fill(int file, uint64_t from, uint64_t size) {
 
 }  // namespace
 
-Result<void> Collector::create_trace(Node& node, bool forked) {
+Result<void> Collector::create_trace(Node& node) {
   const uint64_t room = std::min(kRoom, room_left());
   if (room < kLeastRoom) return fail(ErrorCode::io, "the recording has the size that --max-size allows");
   const Beneath file = node.directory.below("trace");
@@ -59,7 +59,8 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   header.version = format::kVersion;
   header.header_size = format::kHeaderSize;
   header.features = format::kFeatureChecksums | format::kFeatureClockWords;
-  header.features |= forked ? format::kFeatureForkChild : format::kFeatureImage;
+  header.features |= node.forked ? format::kFeatureForkChild : format::kFeatureImage;
+  if (node.part > 1) header.features |= format::kFeaturePart;
   header.clock_kind = clock_kind_;
   header.abi_version = shim::kAbiVersion;
   unsigned at = 0;
@@ -87,10 +88,10 @@ Result<void> Collector::create_trace(Node& node, bool forked) {
   node.header = static_cast<FileHeader*>(mapped);
   node.trace = std::move(trace);
   if (options_.compress) {
-    Uuid uuid, parent{};
-    std::ranges::copy(node.uuid, uuid.begin());
-    if (forked) std::ranges::copy(node.parent_uuid, parent.begin());
-    node.packed = packer_.add(file, node.trace.get(), uuid, parent);
+    LiveRegenerable::Of of{.is_part = node.part > 1, .generation = node.generation};
+    std::ranges::copy(node.uuid, of.node.begin());
+    if (node.forked || of.is_part) std::ranges::copy(node.parent_uuid, of.parent.begin());
+    node.packed = packer_.add(file, node.trace.get(), of);
   }
   return {};
 }

@@ -24,11 +24,13 @@ constexpr uint64_t kNotedToTheEnd = ~uint64_t{0};
 
 }  // namespace
 
-Packer::Trace* Packer::add(const Beneath& file, int plain, const Uuid& node, const Uuid& parent) {
+void Packer::begin_generation(const Uuid& kept_once) { repeats_ = std::make_shared<Repeats>(recording_, kept_once); }
+
+Packer::Trace* Packer::add(const Beneath& file, int plain, const LiveRegenerable::Of& of) {
   traces_.push_back(std::make_unique<Trace>(file));
   Trace& trace = *traces_.back();
-  trace.node = node;
-  trace.parent = parent;
+  trace.of = of;
+  trace.repeats = repeats_;
   if (lean_) hand_over(trace, plain, 0, News::added);
   return &trace;
 }
@@ -101,8 +103,10 @@ bool Packer::take_messages(bool wait) {
     if (frees_room(message.news)) taken_++;
     Trace& trace = *message.trace;
     if (lean_ && !trace.number) {
-      trace.number = regenerable_.add(trace.node, trace.parent);
+      trace.number = regenerable_.add(trace.of);
       by_number_.push_back(&trace);
+      if (const auto before = regenerable_.parent(*trace.number); before && trace.of.is_part)
+        trace.before = by_number_[*before];
       noted_.push_back(&trace);
     }
     if (message.news == News::added) continue;
@@ -122,9 +126,14 @@ void Packer::run() {
   }
 }
 
-// Compresses one block of the first trace in the queue, which then moves to the end of the queue.
+// Compresses one block of the first trace in the queue, which then moves to the end of the queue. Blocks of a part come
+// after those of the part before, as the bytes of a stream do.
 void Packer::pack(Trace& trace) {
   work_.pop_front();
+  if (trace.before && std::ranges::find(work_, trace.before) != work_.end()) {
+    work_.push_back(&trace);
+    return;
+  }
   if (move_block(trace)) work_.push_back(&trace);
   else if (trace.finish) close(trace), trace.settled = true;
   if (work_.empty()) done_.store(taken_, std::memory_order_release);
@@ -166,7 +175,9 @@ bool Packer::store_block(Trace& trace, std::span<std::byte> block) {
   std::vector<LeftOut> left_out, repeated;
   if (lean_ && whole_records(block) == block.size()) {
     left_out = find_left_out(trace, block, offset);
-    repeated = repeats_.find(block, offset, left_out);
+    const uint64_t kept = trace.repeats->bytes();
+    repeated = trace.repeats->find(block, offset, left_out);
+    beside_ += trace.repeats->bytes() - kept;
   }
   const uint64_t payload = take_out(block, offset, left_out), again = take_out(block, offset, repeated);
   bool done = trace.writer->append(block, {left_out, payload}, {repeated, again}).has_value();
@@ -176,7 +187,6 @@ bool Packer::store_block(Trace& trace, std::span<std::byte> block) {
   }
   if (!done) return false;
   for (const LeftOut& range : left_out) trace.left_out += range.size;
-  beside_ = repeats_.bytes();
   if (trace.budget) trace.budget->stored(trace.writer->stored() - before);
   return true;
 }
@@ -214,6 +224,9 @@ void Packer::note(Trace& trace) {
   format::FileHeader header;
   if (!trace.plain || !read_exactly(trace.plain.get(), std::as_writable_bytes(std::span(&header, 1)), 0)) return;
   trace.ticks_per_second = std::max<uint64_t>(header.ticks_per_second, 1);
+  // What a part says of channels goes on from all that the part before says, which is complete once this one has begun.
+  if (trace.before && header.committed > format::kHeaderSize && !std::exchange(trace.noted_before, true))
+    note(*trace.before);
   // Records that the program has committed stay as they are.
   while (trace.noted < header.committed) {
     looked_at_.resize(std::min(kStep, header.committed - trace.noted));
@@ -262,6 +275,7 @@ void Packer::leave(Trace& trace) {
     regenerable_.forget(*trace.number);
   }
   trace.plain.reset();
+  trace.repeats.reset();
 }
 
 void Packer::finish(bool hurry) {

@@ -41,9 +41,13 @@ class Packer {
    private:
     friend class Packer;
     bool handed_over = false, may_have_holes = false;  // used by the collector only
-    Uuid node{}, parent{};
-    // Of a lean packer: its number in LiveRegenerable, and up to where it was noted there.
+    // Of a lean packer: its number in LiveRegenerable, and up to where it was noted there; the part before, and
+    // whether that was noted to its end; and what comes again in its generation.
+    LiveRegenerable::Of of;
     std::optional<size_t> number;
+    Trace* before = nullptr;
+    bool noted_before = false;
+    std::shared_ptr<Repeats> repeats;
     uint64_t noted = format::kHeaderSize;
     uint64_t ticks_per_second = 1;
     std::unique_ptr<Budget> budget;
@@ -56,13 +60,17 @@ class Packer {
   };
 
   // `recording`: its directory.
-  Packer(const std::string& recording, std::optional<LeanOptions> lean) : lean_(std::move(lean)), repeats_(recording) {}
+  Packer(const std::string& recording, std::optional<LeanOptions> lean)
+      : recording_(recording), lean_(std::move(lean)) {}
   ~Packer() { finish(true); }
   Packer(const Packer&) = delete;
 
   // Registers a trace. Here and below, `plain` is the trace's descriptor, which is duplicated when the first block
-  // moves, by a lean packer at once. `node`: its uuid; `parent`: that of the node that it was forked from, or zero.
-  Trace* add(const Beneath& file, int plain, const Uuid& node, const Uuid& parent);
+  // moves, by a lean packer at once.
+  Trace* add(const Beneath& file, int plain, const LiveRegenerable::Of& of);
+  // Traces that are added from now on have a file of repeated payload of their own, with this uuid. A lean packer needs
+  // one from the beginning on.
+  void begin_generation(const Uuid& kept_once);
   // Call when the program will not access anything before `committed` any more.
   void left(Trace& trace, int plain, uint64_t committed);
   // Call when nobody writes to the trace any more: compresses the rest and then removes the plain file. Returns false
@@ -82,6 +90,8 @@ class Packer {
 
   // Size of what is stored beside the traces, in bytes.
   uint64_t beside() const { return beside_; }
+  // Somebody has removed so much of it.
+  void removed_beside(uint64_t bytes) { beside_ -= bytes; }
 
   // What could not be done, and why; complete after finish().
   const std::vector<std::string>& notices() const { return notices_; }
@@ -112,7 +122,9 @@ class Packer {
   void close(Trace& trace);
   void leave(Trace& trace);
 
+  const std::string recording_;
   const std::optional<LeanOptions> lean_;
+  std::shared_ptr<Repeats> repeats_;  // of the present generation; used by the collector only
   std::vector<std::unique_ptr<Trace>> traces_;
   UniqueFd reading_, writing_, woken_;
   std::thread thread_;
@@ -128,7 +140,6 @@ class Packer {
   std::vector<Trace*> noted_;  // the traces that may still have something to note
   std::vector<std::byte> looked_at_;
   LiveRegenerable regenerable_;
-  Repeats repeats_;
   std::vector<std::string> notices_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace friday {
 
-Repeats::Repeats(std::string recording) : recording_(std::move(recording)) {
+Repeats::Repeats(std::string recording, const Uuid& uuid) : recording_(std::move(recording)), uuid_(uuid) {
   failed_ = ::getrandom(&seed_, sizeof seed_, 0) != sizeof seed_;
 }
 
@@ -20,11 +20,7 @@ std::optional<uint64_t> Repeats::piece(std::span<const std::byte> bytes) {
   if (seen_.size() >= kMostSeen) seen_.clear();
   if (seen_.insert(hash.low64).second || pieces_.size() >= kMostPiecesKeptOnce) return std::nullopt;
   if (!kept_) {
-    Uuid uuid;
-    auto created = ::getrandom(uuid.data(), uuid.size(), 0) == static_cast<ssize_t>(uuid.size())
-                       ? KeptOnceWriter::create(recording_, uuid)
-                       : fail(ErrorCode::io, "no random numbers");
-    if (created) kept_.emplace(std::move(*created));
+    if (auto created = KeptOnceWriter::create(recording_, uuid_); created) kept_.emplace(std::move(*created));
   }
   const auto number = kept_ ? kept_->add(bytes) : fail(ErrorCode::io, "no file");
   failed_ = !number;

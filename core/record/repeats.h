@@ -20,8 +20,8 @@ namespace friday {
 
 class Repeats {
  public:
-  // `recording`: its directory.
-  explicit Repeats(std::string recording);
+  // `recording`: its directory. `uuid`: of the file there that holds what is found.
+  Repeats(std::string recording, const Uuid& uuid);
 
   // What of a block of whole records, which begins at `offset` in its trace, is kept once already, but for what
   // overlaps with `left_out`; in rising order. What is found is on the disk. Finds nothing more after a failure to
@@ -41,6 +41,7 @@ class Repeats {
   std::optional<uint64_t> piece(std::span<const std::byte> bytes);
 
   std::string recording_;
+  Uuid uuid_;
   std::optional<KeptOnceWriter> kept_;
   bool failed_ = false;
   uint64_t seed_ = 0;

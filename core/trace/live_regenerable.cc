@@ -36,11 +36,13 @@ std::string name_of(const ChannelRecord& record) { return fmt::format("{}:{}", r
 
 }  // namespace
 
-size_t LiveRegenerable::add(const Uuid& node, const Uuid& parent) {
-  by_node_[node] = traces_.size();
+size_t LiveRegenerable::add(const Of& of) {
+  by_node_[of.node] = traces_.size();
   Trace& trace = traces_.emplace_back();
-  trace.node = node;
-  trace.parent = parent;
+  trace.node = of.node;
+  trace.parent = of.parent;
+  trace.generation = of.generation;
+  trace.takes_over = of.is_part;
   if (Trace* of = parent_of(trace)) of->children++;
   return traces_.size() - 1;
 }
@@ -56,14 +58,32 @@ std::optional<size_t> LiveRegenerable::parent(size_t trace) {
 }
 
 void LiveRegenerable::forget(size_t number) {
-  if (std::exchange(traces_[number].ended, true)) return;
-  for (Trace* trace = &traces_[number]; trace && trace->ended && trace->children == 0;) {
+  if (!std::exchange(traces_[number].ended, true)) leave(&traces_[number]);
+}
+
+// Forgets the channels of a trace that has ended and of those from which it has inherited some, unless others still
+// need them.
+void LiveRegenerable::leave(Trace* trace) {
+  while (trace && trace->ended && trace->children == 0) {
     channels_ -= trace->channels.size();
     trace->channels = {};
     trace->released = {};
     trace = parent_of(*trace);
     if (trace && trace->children > 0) trace->children--;
   }
+}
+
+// The part before is complete: its channels are this part's from now on.
+void LiveRegenerable::take_over(Trace& part) {
+  part.takes_over = false;
+  Trace* const before = parent_of(part);
+  part.parent = {};
+  if (!before) return;
+  part.channels = before->channels;
+  channels_ += part.channels.size();
+  for (auto& [number, known] : part.channels) known.is_of_part_before = true;
+  if (before->children > 0) before->children--;
+  leave(before);
 }
 
 std::shared_ptr<LiveRegenerable::Stream> LiveRegenerable::stream(const std::string& name) {
@@ -93,15 +113,19 @@ LiveRegenerable::Channel* LiveRegenerable::channel(size_t trace, uint64_t number
   return &found->second;
 }
 
-void LiveRegenerable::note_channel(Trace& trace, const ChannelRecord& record) {
+void LiveRegenerable::note_channel(Trace& trace, const ChannelRecord& record, const ChannelPositions* before) {
   const auto [place, is_new] = trace.channels.try_emplace(record.channel);
   channels_ += is_new;
   Channel& known = place->second;
+  const bool is_known = std::exchange(known.is_of_part_before, false) && known.kind == record.kind;
+  const std::string was_local = std::move(known.local), was_remote = std::move(known.remote);
   known.kind = record.kind;
   known.used = ++uses_;
   const Address local = parse_address(record.local), remote = parse_address(record.remote);
   known.local = local.known() ? text(local) : "";
   known.remote = remote.known() ? text(remote) : "";
+  if ((is_new || is_known) && before) known.hash = before->out_hash;
+  if (is_known && known.local == was_local && known.remote == was_remote) return;
   if (record.kind == kChannelPipe) {
     known.out = known.in = stream(name_of(record));
   } else if (record.kind == kChannelStream) {
@@ -162,7 +186,13 @@ void LiveRegenerable::note_send(Trace& trace, EventView event, Channel& through,
   if (moved.representation != kHashOnly || moved.length == 0 || moved.offset + moved.length < moved.offset ||
       (moved.flags & kOutOfBand) || sent_from(event->call).shape == SentFrom::Shape::none)
     return;
-  Send send{moved.offset, moved.length, moved.hash, seed, event->entry_ticks, {trace.node, event->index, ordinal, 0}};
+  Send send{moved.offset,
+            moved.length,
+            moved.hash,
+            seed,
+            event->entry_ticks,
+            trace.generation,
+            {trace.node, event->index, ordinal, 0}};
   if (const auto released = trace.released.find(event.thread());
       event.type() == kReturn && released != trace.released.end())
     std::tie(send.source.event, send.ticks) = released->second;
@@ -205,8 +235,10 @@ void LiveRegenerable::note_event(size_t index, EventView event) {
 }
 
 void LiveRegenerable::note(size_t trace, std::span<const std::byte> records) {
+  if (traces_[trace].takes_over) take_over(traces_[trace]);
   for_each_record(records, 0, false, [&](const RecordView& record) {
-    if (const ChannelRecord* described = record.channel()) note_channel(traces_[trace], *described);
+    if (const ChannelRecord* described = record.channel())
+      note_channel(traces_[trace], *described, record.channel_positions());
     else if (record.is_event()) note_event(trace, record.event());
   });
 }
@@ -265,7 +297,7 @@ void LiveRegenerable::match(Stream& stream, std::vector<Piece>& pieces) {
   auto first = pieces.begin();  // that does not lie before the send
   for (const Send& send : stream.sends) {
     if (send.end() > end) break;
-    if (send.source.node == receiver_) continue;
+    if (send.source.node == receiver_ || send.generation != generation_) continue;
     while (first != pieces.end() && first->end() <= send.start) ++first;
     if (first == pieces.end() || first->start > send.start || stream.refusals >= kMostRefusals) continue;
     auto last = first;
@@ -322,8 +354,8 @@ void LiveRegenerable::match_datagram(const Piece& piece, const TransferPart& mov
     const auto send = known->find(moved.hash);
     if (send == known->end()) continue;
     const Send& sent = send->second;
-    if (sent.source.node != receiver_ && sent.length == moved.length && sent.length == piece.bytes.size() &&
-        sent.ticks <= piece.ticks && run_hash(piece.bytes, 0) == sent.hash)
+    if (sent.source.node != receiver_ && sent.generation == generation_ && sent.length == moved.length &&
+        sent.length == piece.bytes.size() && sent.ticks <= piece.ticks && run_hash(piece.bytes, 0) == sent.hash)
       found_.regenerable.push_back({{piece.offset, sent.length, sent.source}, 0, 0, false, piece.channel, piece.ticks});
     return;
   }
@@ -364,6 +396,7 @@ LiveRegenerable::Found LiveRegenerable::find(size_t trace, std::span<const std::
   received_.clear();
   found_ = {};
   receiver_ = traces_[trace].node;
+  generation_ = traces_[trace].generation;
   receive_all(trace, block, offset, false);
   receive_all(trace, ahead, offset + block.size(), true);
   for (auto& [stream, pieces] : received_) match(*stream, pieces);

@@ -30,8 +30,15 @@ namespace friday {
 
 class LiveRegenerable {
  public:
-  // Adds a trace of this recording, and returns its number. `parent`: the node that it was forked from; zero if none.
-  size_t add(const Uuid& node, const Uuid& parent);
+  // Adds a trace of this recording, and returns its number. What a trace has received is left out only if a trace of
+  // the same generation has sent it: traces of one generation are removed together.
+  struct Of {
+    Uuid node{};
+    Uuid parent{};         // the node that it was forked from, or of which it is the next part; zero if none
+    bool is_part = false;  // the latter
+    uint64_t generation = 0;
+  };
+  size_t add(const Of& of);
 
   // Notes what the next records of a trace say of channels and sends. `records`: whole records. Of records that the
   // caller skips, it says nothing.
@@ -70,6 +77,7 @@ class LiveRegenerable {
     uint64_t start, length;  // in the stream, in bytes
     uint64_t hash, seed;
     uint64_t ticks;  // when the call was entered
+    uint64_t generation;
     SentFromCall source;
     uint64_t end() const { return start + length; }
   };
@@ -91,9 +99,12 @@ class LiveRegenerable {
     std::string wants;  // of a Unix connection: where in offers_ the stream is that it receives, while that is unknown
     uint64_t hash = 0;  // of the last send: the seed of the next
     uint64_t used = 0;
+    bool is_of_part_before = false;  // this part has not described it yet
   };
   struct Trace {
     Uuid node{}, parent{};
+    uint64_t generation = 0;
+    bool takes_over = false;  // a part that has not taken over the channels of the part before
     std::unordered_map<uint64_t, Channel> channels;
     std::unordered_map<uint32_t, std::pair<uint64_t, uint64_t>> released;  // by thread: event and entry of its call
     bool ended = false;
@@ -111,11 +122,13 @@ class LiveRegenerable {
     uint64_t end() const { return start + bytes.size(); }
   };
 
+  void leave(Trace* trace);
   Trace* parent_of(const Trace& trace);
   void forget_channels();
   Channel* channel(size_t trace, uint64_t number);
   std::shared_ptr<Stream> stream(const std::string& name);
-  void note_channel(Trace& trace, const format::ChannelRecord& record);
+  void take_over(Trace& part);
+  void note_channel(Trace& trace, const format::ChannelRecord& record, const format::ChannelPositions* before);
   void note_event(size_t trace, EventView event);
   void note_unix(Channel& known, const Address& local, const Address& remote);
   void note_pair(size_t trace, EventView event);
@@ -138,6 +151,7 @@ class LiveRegenerable {
   size_t channels_ = 0;  // of all traces
   // Used by find().
   Uuid receiver_{};
+  uint64_t generation_ = 0;
   std::map<Stream*, std::vector<Piece>> received_;
   Found found_;
   std::vector<std::byte> gathered_;

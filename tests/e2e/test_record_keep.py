@@ -10,6 +10,7 @@ import time
 import pytest
 from conftest import SLOWNESS, answers, wait_until
 from crafting import records, seal
+from test_lean import set_random_values
 from test_memcached import SERVER, work
 from test_redis import Redis, put_and_get
 
@@ -184,18 +185,23 @@ def messages(recorder, path, *without):
 
 
 @pytest.mark.limit(300)
-def test_a_group_under_load(recorder, ports, tmp_path):
+@pytest.mark.parametrize("lean", [[], ["--lean"]], ids=["plain", "lean"])
+def test_a_group_under_load(lean, recorder, ports, tmp_path):
     """Redis with two replicas: the parts verify, with and without the first ones, and without them the same messages are found between the others."""
-    redis = Redis(recorder, ports(3), tmp_path, record=["--keep", "8s"])
+    redis = Redis(recorder, ports(3), tmp_path, record=["--keep", "8s", *lean])
     redis.wait_for_copies()
     end = time.monotonic() + 9
     while time.monotonic() < end:
         redis.load(2000, "set,get,lpush")
+        set_random_values(redis.ports[0], 300, 4000)
     put_and_get(redis)
     redis.wait_for_copies()
     recording = redis.end()
     parts = {name: parts_of(recorder, recording, name) for name in ("redis-0", "redis-1", "redis-2")}
     assert all(len(nodes) >= 3 and nodes[0]["name"] == name for name, nodes in parts.items()), parts
+    if lean:
+        lack = [node for nodes in parts.values() for node in nodes[1:] if node.get("left_out", {}).get("bytes", 0) > 100_000]
+        assert len(lack) >= 3, parts
     recorder.verify(recording, timeout=240)
     first = [nodes[0]["id"] for nodes in parts.values()]
     first += [node["id"] for node in recorder.info(recording)["nodes"] if node.get("parent") in first]  # which saved the first data for the replicas

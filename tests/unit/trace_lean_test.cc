@@ -190,7 +190,7 @@ class GrowingTraces {
  public:
   GrowingTraces(const Recording& recording, std::string sender, std::string receiver)
       : texts_{std::move(sender), std::move(receiver)} {
-    for (uint32_t n = 0; n < 2; n++) live_.add(recording.find(NodeId{n})->uuid, {});
+    for (uint32_t n = 0; n < 2; n++) live_.add({.node = recording.find(NodeId{n})->uuid});
   }
   bool whole() const { return noted_[1] == texts_[1].size(); }
   std::span<const std::byte> grow(size_t trace, size_t most) {
@@ -274,7 +274,7 @@ TEST(LiveLean, AForkedProcessHasTheChannelsOfItsParent) {
   receiver.receive(2000, 7, text);
   for (const bool forgotten : {false, true}) {
     LiveRegenerable live;
-    const size_t of_parent = live.add({1}, {}), of_child = live.add({2}, {1}), of_receiver = live.add({3}, {});
+    const size_t of_parent = live.add({.node = {1}}), of_child = live.add({.node = {2}, .parent = {1}}), of_receiver = live.add({.node = {3}});
     live.note(of_parent, records_of(parent));
     if (forgotten) live.forget(of_parent);
     const auto received = records_of(receiver);
@@ -305,9 +305,9 @@ TEST(LiveLean, TheSameBytesAreLeftOutOnce) {
   std::vector<std::byte> own = records_of(child);  // what the parent had sent before the fork is none of it
   own.erase(own.begin(), own.begin() + reinterpret_cast<const format::RecordHeader*>(own.data())->size);
   LiveRegenerable live;
-  live.note(live.add({1}, {}), records_of(parent));
-  for (const uint8_t uuid : {2, 3}) live.note(live.add({uuid}, {1}), own);
-  const size_t of_receiver = live.add({4}, {});
+  live.note(live.add({.node = {1}}), records_of(parent));
+  for (const uint8_t uuid : {2, 3}) live.note(live.add({.node = {uuid}, .parent = {1}}), own);
+  const size_t of_receiver = live.add({.node = {4}});
   const auto received = records_of(receiver);
   live.note(of_receiver, received);
   uint64_t end = 0, all = 0;
@@ -325,7 +325,7 @@ TEST(LiveLean, WhatANodeSendsToItselfStays) {
   node.send(1000, 1, std::string(300, 'x'));
   node.receive(2000, 1, std::string(300, 'x'));
   LiveRegenerable live;
-  const size_t number = live.add({1}, {});
+  const size_t number = live.add({.node = {1}});
   const auto records = records_of(node);
   live.note(number, records);
   EXPECT_TRUE(live.find(number, records, format::kHeaderSize).regenerable.empty());
