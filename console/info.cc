@@ -259,6 +259,8 @@ void print_info(const json& info) {
     if (!command.empty()) say("  command   {}\n", command);
     if (node.contains("parent")) say("  forked by node {}\n", node["parent"].get<int>());
     if (node.contains("spawned_by")) say("  spawned by node {} (vfork and execve)\n", node["spawned_by"].get<int>());
+    if (node.contains("continues"))
+      say("  goes on where node {} ended, in the same process\n", node["continues"].get<int>());
     if (node.contains("replaces")) say("  took the place of node {} (execve)\n", node["replaces"].get<int>());
     if (node.contains("problem")) {
       say("  problem   {}\n", node["problem"].get<std::string>());

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -143,7 +144,11 @@ int verify_slices(const std::string& path, const ReplayOptions& options, uint64_
     FRIDAY_TRY(cuts, cuts_of_parts(recording, schedule.event_count(), count));
     cuts.push_back(schedule.event_count());
     std::vector<Slice> slices;
-    for (uint64_t from = 0; uint64_t to : cuts) slices.push_back({.from = from, .to = to}), from = to;
+    for (uint64_t from = 0; uint64_t to : cuts) {
+      Slice& slice = slices.emplace_back();
+      slice.from = std::exchange(from, to);
+      slice.to = to;
+    }
     if (slices.size() < count)
       say(stderr,
           "friday verify: {} only, as the recording holds no more checkpoints; `friday checkpoint` makes some\n",

@@ -72,7 +72,7 @@ Result<DebugStop> Backward::run_to_passage(const Mark& mark) {
   const auto insert = [&](ReplayNode& node) {
     if (node.id() != id || !node.has_process()) return;
     if (passage->size) (void)node.watches().arm(bytes, false, true);
-    else stop_at_passage(node, passage->at, {.nth = passage->nth});
+    else stop_at_passage(node, passage->at, {.nth = passage->nth, .registers = {}});
   };
   place_.mark.node = id;
   const Wanted arrival{[](const Stop&) { return false; }, insert};

@@ -280,10 +280,9 @@ Result<void> SymbolCache::check_condition(NodeId id, Addr address, const std::st
   FRIDAY_TRY(own, refresh(id));
   const auto place = own->layout.place(address.value);
   FRIDAY_TRY(asked, connect_any(id));
-  FRIDAY_TRY(answer,
-             asked.first->ask(fmt::format("-friday-check {:#x} {}",
-                                          place ? asked.second->address(*place) : address.value, mi_quote(condition)),
-                              gdbs_));
+  FRIDAY_TRY_VOID(asked.first->ask(
+      fmt::format("-friday-check {:#x} {}", place ? asked.second->address(*place) : address.value, mi_quote(condition)),
+      gdbs_));
   return {};
 }
 

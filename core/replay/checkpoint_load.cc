@@ -119,6 +119,7 @@ class SavedCheckpoint::Loader {
     if (!text) return damaged("the end of a node");
     kept.at = {.state = static_cast<NodeState>(saved.state),
                .outcome = {static_cast<NodeOutcome::How>(saved.how), saved.detail, {text->begin(), text->end()}},
+               .spin = {},
                .forks = saved.forks,
                .events = saved.events};
     if (saved.has_spin)

@@ -61,7 +61,8 @@ class SavedCheckpoint::Saver {
                      .detail = kept.at.outcome.detail,
                      .forks = kept.at.forks,
                      .events = kept.at.events,
-                     .text = kept.at.outcome.text.size()};
+                     .text = kept.at.outcome.text.size(),
+                     .kernel = {}};
     const std::string& text = kept.at.outcome.text;
     file_.texts.insert(file_.texts.end(), text.begin(), text.end());
     if (kept.at.spin) {

@@ -26,7 +26,8 @@ class Aliases {
   explicit Aliases(const std::vector<NodeInfo>& nodes) : nodes_(nodes) {
     for (size_t n = 0; n < nodes.size(); n++) index_[nodes[n].id] = n;
     for (size_t n = 0; n < nodes.size(); n++) {
-      if (nodes[n].replaces) replaced_by_.try_emplace(*nodes[n].replaces, n);
+      for (const auto& before : {nodes[n].replaces, nodes[n].continues})
+        if (before) replaced_by_.try_emplace(*before, n);
       for (const auto& maker : {nodes[n].parent, nodes[n].spawned_by})
         if (maker) children_[*maker].push_back(n);
     }
@@ -35,9 +36,11 @@ class Aliases {
   std::map<NodeId, std::string> find() const {
     std::map<NodeId, std::string> aliases;
     for (const NodeInfo& first : nodes_) {
-      if (first.parent || first.spawned_by || first.replaces) continue;
+      if (first.parent || first.spawned_by || first.replaces || first.continues) continue;
       const NodeInfo& last = nodes_[follow(index_.at(first.id))];
-      if (last.id != first.id) aliases[last.id] = first.name;
+      // The parts before may have been removed.
+      const std::string name = first.part ? first.name.substr(0, first.name.rfind("/part-")) : first.name;
+      if (last.id != first.id || name != first.name) aliases[last.id] = name;
     }
     return aliases;
   }

@@ -68,7 +68,7 @@ class _Marks:
 
 def _node(node: Mapping[str, Any]) -> dict[str, Any]:
     kept = _chosen(node, ("id", "name", "alias", "build_id", "events", "trace_bytes", "threads", "call_sites", "calls_caught", "messages", "parent", "spawned_by",
-                          "replaces", "seconds"))
+                          "replaces", "continues", "seconds"))
     return kept | {"program": _file_name(node["program"])} | {key: _harmless(node[key]) for key in ("ended", "notice", "problem") if key in node}
 
 

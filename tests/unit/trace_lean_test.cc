@@ -274,7 +274,8 @@ TEST(LiveLean, AForkedProcessHasTheChannelsOfItsParent) {
   receiver.receive(2000, 7, text);
   for (const bool forgotten : {false, true}) {
     LiveRegenerable live;
-    const size_t of_parent = live.add({.node = {1}}), of_child = live.add({.node = {2}, .parent = {1}}), of_receiver = live.add({.node = {3}});
+    const size_t of_parent = live.add({.node = {1}}), of_child = live.add({.node = {2}, .parent = {1}}),
+                 of_receiver = live.add({.node = {3}});
     live.note(of_parent, records_of(parent));
     if (forgotten) live.forget(of_parent);
     const auto received = records_of(receiver);
