@@ -128,12 +128,14 @@ Result<void> Collector::open_tokens() {
   return {};
 }
 
-Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, Begins begins) {
+Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, Begins begins,
+                                                uint64_t image_bytes) {
   auto node = std::make_unique<Node>();
   node->origin = origin;
   node->forked = begins == Begins::forked;
   if (begins == Begins::as_part) node->part = parent->part + 1;
   node->generation = generations_.size() - 1;
+  node->image_bytes = image_bytes;
   // Several collectors may add to one recording: an id belongs to the collector whose mkdir succeeds. Ids are not
   // reused, even if a node is removed because its fork failed (close_node).
   for (bool made = false; !made; next_id_++) {
@@ -217,6 +219,7 @@ Result<void> Collector::serve(int timeout_ms, int extra_fd) {
   int64_t due = cut_at_ ? cut_at_ : INT64_MAX;
   for (Node* node : open_) {
     if (!node->hung_up && node->socket) set.add(node->socket.get(), [this, node] { handle(*node); });
+    if (node->image) set.add(node->image.get(), [this, node] { image_is_written(*node); });
     if (node->waits_for_room) waiting.push_back(node);
     for (const int64_t at : {node->describe_at, node->close_at})
       if (at) due = std::min(due, at);
@@ -258,7 +261,10 @@ void Collector::add_notice(Node& node, const std::string& text) {
 
 void Collector::finish(bool hurry) {
   tell_outsiders();
-  for (size_t i = 0; i < nodes_.size(); i++) close_node(*nodes_[i]);
+  for (size_t i = 0; i < nodes_.size(); i++) {
+    await_image(*nodes_[i]);
+    close_node(*nodes_[i]);
+  }
   UniqueFd directory(open(options_.recording.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory && tokens_ && flock(directory.get(), LOCK_EX) == 0 && flock(tokens_.get(), LOCK_EX | LOCK_NB) == 0)
     remove_beneath({options_.recording, "tokens"});

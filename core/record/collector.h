@@ -111,7 +111,8 @@ class Collector {
   explicit Collector(CollectorOptions options);
   Result<void> open_tokens();
   enum class Begins { by_itself, forked, as_part };
-  Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, Begins begins = Begins::by_itself);
+  Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, Begins begins = Begins::by_itself,
+                            uint64_t image_bytes = 0);
   Result<void> create_trace(Node& node);
   Result<UniqueFd> connect(Node& node);
   void handle(Node& node);
@@ -122,9 +123,11 @@ class Collector {
   void answer_spawn(Node& node, const shim::Request& request);
   void note_execution(Node& node, const shim::Request& request);
   void end_by_execution(Node& node, const std::string& text);
-  void answer_part(Node& node);
-  Result<Node*> next_part(Node& node);
-  void go_on_in_part(Node& node);
+  void answer_part(Node& node, uint64_t image_bytes);
+  Result<Node*> next_part(Node& node, uint64_t image_bytes);
+  void go_on_in_part(Node& node, UniqueFd image);
+  void image_is_written(Node& node);
+  static void await_image(Node& node);
   void cut();
   Result<void> begin_generation();
   void remove_old();

@@ -51,8 +51,11 @@ struct Collector::Node {
   int end_detail = 0;
   std::string end_text;
   int forked_children = 0;
-  uint64_t generation = 0;    // Collector::generations_ when it was made
-  unsigned part = 1;          // which part of the process's recording this node is
+  uint64_t generation = 0;   // Collector::generations_ when it was made
+  unsigned part = 1;         // which part of the process's recording this node is
+  uint64_t image_bytes = 0;  // room in its trace for an image that a copy of the process writes
+  UniqueFd image;            // while that is written: readable when it is complete or never will be
+  bool close_when_imaged = false;
   Node* next_part = nullptr;  // has been given to the process, which may not have begun it yet
   // The program that the node was going to execute when it had recorded `execution_event` events, and the reason if
   // that program cannot be recorded.

@@ -9,27 +9,30 @@
 #include <set>
 
 #include "core/base/log.h"
+#include "core/base/poll_set.h"
 #include "core/record/collector_node.h"
 #include "core/trace/kept_once.h"
 
 namespace friday {
 
 // The process is about to go on in a new trace. That is a node of its own, with this one as its parent.
-Result<Collector::Node*> Collector::next_part(Node& node) {
-  if (node.next_part) return node.next_part;  // it has asked before, and could not begin
+Result<Collector::Node*> Collector::next_part(Node& node, uint64_t image_bytes) {
+  // It has asked before, and could not begin.
+  if (Node* const unused = std::exchange(node.next_part, nullptr)) close_node(*unused);
   NodeOrigin origin = node.origin;
   if (node.part > 1) origin.lineage.pop_back();
   origin.name = fmt::format("{}/part-{}", origin.lineage.back(), node.part + 1);
   origin.lineage.push_back(origin.name);
-  FRIDAY_TRY(next, create_node(origin, &node, Begins::as_part));
+  FRIDAY_TRY(next, create_node(origin, &node, Begins::as_part, image_bytes));
   next->hello = true;
   return node.next_part = next;
 }
 
-void Collector::go_on_in_part(Node& node) {
+void Collector::go_on_in_part(Node& node, UniqueFd image) {
   if (!node.next_part) return;
   Node& next = *std::exchange(node.next_part, nullptr);
   next.socket = std::move(node.socket);
+  next.image = std::move(image);
   next.pid = node.pid;
   next.direct_child = node.direct_child;
   next.spawned = node.spawned;
@@ -41,6 +44,21 @@ void Collector::go_on_in_part(Node& node) {
   node.ended_ns = now_ns(CLOCK_MONOTONIC);
   node.replaced = true;
   close_node(node);
+}
+
+// What a trace has behind the room for its image may be packed only when that is complete.
+void Collector::image_is_written(Node& node) {
+  node.image.reset();
+  if (std::exchange(node.close_when_imaged, false)) close_node(node);
+}
+
+void Collector::await_image(Node& node) {
+  constexpr int kLongestMs = 60'000;
+  if (!node.image) return;
+  PollSet one;
+  one.add(node.image.get());
+  (void)one.wait(kLongestMs);
+  node.image.reset();
 }
 
 Result<void> Collector::begin_generation() {

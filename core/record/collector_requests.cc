@@ -130,8 +130,8 @@ void Collector::handle(Node& node) {
     case shim::kSpawn: answer_spawn(node, request); break;
     case shim::kExecutes: note_execution(node, request); break;
     case shim::kNotExecuted: node.pid = 0; break;
-    case shim::kPart: answer_part(node); break;
-    case shim::kParted: go_on_in_part(node); break;
+    case shim::kPart: answer_part(node, request.events); break;
+    case shim::kParted: go_on_in_part(node, std::move(passed)); break;
     case shim::kForked:
       node.pid = request.detail;
       describe_soon(node);
@@ -290,9 +290,9 @@ void Collector::answer_fork(Node& node) {
   send_reply(node.socket.get(), &reply, sizeof reply, fds, 2);
 }
 
-void Collector::answer_part(Node& node) {
+void Collector::answer_part(Node& node, uint64_t image_bytes) {
   shim::ForkReply reply{};
-  const auto next = next_part(node);
+  const auto next = next_part(node, image_bytes);
   if (!next) leave_out(node, next.error());
   else memcpy(reply.node_uuid, (*next)->uuid, 16);
   reply.ok = next.has_value();

@@ -48,8 +48,10 @@ void fill(int file, uint64_t from, uint64_t size) {
 }  // namespace
 
 Result<void> Collector::create_trace(Node& node) {
-  const uint64_t room = std::min(kRoom, room_left());
-  if (room < kLeastRoom) return fail(ErrorCode::io, "the recording has the size that --max-size allows");
+  const uint64_t left = room_left();
+  const uint64_t room = left < node.image_bytes ? 0 : node.image_bytes + std::min(kRoom, left - node.image_bytes);
+  if (room < node.image_bytes + kLeastRoom)
+    return fail(ErrorCode::io, "the recording has the size that --max-size allows");
   const Beneath file = node.directory.below("trace");
   const std::string path = file.path();
   FRIDAY_TRY(trace, create_beneath(file));
@@ -110,7 +112,7 @@ uint64_t Collector::room_left() const {
 void Collector::give_room(Node& node) {
   node.waits_for_room = false;
   if (!node.header || node.header->closed) return;
-  if (node.packed)
+  if (node.packed && !node.image)
     packer_.left(*node.packed, node.trace.get(), __atomic_load_n(&node.header->committed, __ATOMIC_ACQUIRE));
   const uint64_t now = node.header->allocated;
   const uint64_t left = room_left();
@@ -158,6 +160,11 @@ void Collector::end_by_execution(Node& node, const std::string& text) {
 
 void Collector::close_node(Node& node) {
   if (node.closed) return;
+  if (node.image) {
+    node.close_when_imaged = true;
+    node.close_at = 0;
+    return;
+  }
   node.closed = true;
   if (Node* const next = std::exchange(node.next_part, nullptr)) close_node(*next);
   FRIDAY_LOG(record, info, "node {} {} is complete: {} events", node.id, node.origin.name,

@@ -224,8 +224,10 @@ void Packer::note(Trace& trace) {
   format::FileHeader header;
   if (!trace.plain || !read_exactly(trace.plain.get(), std::as_writable_bytes(std::span(&header, 1)), 0)) return;
   trace.ticks_per_second = std::max<uint64_t>(header.ticks_per_second, 1);
+  if (trace.noted == format::kHeaderSize) trace.noted = std::max(trace.noted, header.image_end);
   // What a part says of channels goes on from all that the part before says, which is complete once this one has begun.
-  if (trace.before && header.committed > format::kHeaderSize && !std::exchange(trace.noted_before, true))
+  if (trace.before && header.committed > std::max<uint64_t>(format::kHeaderSize, header.image_end) &&
+      !std::exchange(trace.noted_before, true))
     note(*trace.before);
   // Records that the program has committed stay as they are.
   while (trace.noted < header.committed) {

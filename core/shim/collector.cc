@@ -146,16 +146,23 @@ bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
   return fds[0] >= 0 && fds[1] >= 0;
 }
 
-bool collector_part(int* trace_fd) {
+bool collector_part(uint64_t image_bytes, int* trace_fd) {
   RoomForDescriptors room;
   Request request = {};
   request.kind = kPart;
+  request.events = image_bytes;
   request.pid = (uint32_t)native(sys::getpid);
   ForkReply reply = {};
   int fds[2] = {-1, -1};
   if (!send_request(request, -1) || receive(&reply, sizeof reply, fds) != sizeof reply || !reply.ok) return false;
   *trace_fd = fds[0];
   return fds[0] >= 0;
+}
+
+void collector_parted(int image_fd) {
+  Request request = {};
+  request.kind = kParted;
+  send_request(request, image_fd);
 }
 
 // Tells the user id with which the program will run, and whether its loader will ignore LD_PRELOAD (AT_SECURE,

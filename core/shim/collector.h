@@ -20,7 +20,8 @@ struct ModuleQuestion {
 };
 bool collector_module(const ModuleQuestion& question, ModuleReply** reply);
 bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd);
-bool collector_part(int* trace_fd);  // asks for a trace in which this process goes on
+bool collector_part(uint64_t image_bytes, int* trace_fd);  // asks for a trace in which this process goes on
+void collector_parted(int image_fd);                       // it does; -1: its image is written already
 void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);
 // A notice for the user: a text, and what it is about behind it. Cut to the size of a request's text.
 void collector_notice(const char* text, const char* about);

@@ -55,12 +55,6 @@ MapKind kind_of(const MapLine& map, uint64_t vdso_low) {
   return kMapAnonymous;
 }
 
-const FileNote* note_of(const MapLine& map) {
-  for (unsigned i = 0; i < file_note_count; i++)
-    if (file_notes[i].device == map.device && file_notes[i].inode == map.inode) return &file_notes[i];
-  return nullptr;
-}
-
 void write_pages(uint64_t address, uint64_t pages) {
   while (pages) {
     uint64_t n = min<uint64_t>(pages, 256);
@@ -177,7 +171,7 @@ void write_map(const MapLine& map, int pagemap) {
   memcpy(record->path, map.path, sizeof map.path);
   bool copied = false;
   if (map.inode) {
-    if (const FileNote* note = note_of(map)) {
+    if (const FileNote* note = file_note(map)) {
       memcpy(record->file, note->file, 16);
       record->file_size = note->size;
       for (uint8_t byte : note->file) copied |= byte != 0;
@@ -190,6 +184,12 @@ void write_map(const MapLine& map, int pagemap) {
 }
 
 }  // namespace
+
+const FileNote* file_note(const MapLine& map) {
+  for (unsigned i = 0; i < file_note_count; i++)
+    if (file_notes[i].device == map.device && file_notes[i].inode == map.inode) return &file_notes[i];
+  return nullptr;
+}
 
 char* read_maps() {
   int fd = (int)native(sys::open, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);

@@ -350,6 +350,7 @@ long do_madvise(CallFrame* frame, ThreadArea* area) {
   uint64_t advice = a[2] == MADV_FREE ? MADV_DONTNEED : a[2];
   uint64_t entry = ticks_now();
   if (control.mode != kModeReplay) {
+    if (advice == MADV_DONTFORK || advice == MADV_WIPEONFORK) part_copies_differ();
     long result = native(sys::madvise, a[0], a[1], advice);
     record_native(area, sys::madvise, a, 3, result, entry);
     return result;

@@ -106,6 +106,7 @@ struct MapLine {
   char path[format::kPathBytes];
 };
 const char* parse_map_line(const char* text, MapLine* out);  // returns the start of the next line, null at the end
+const FileNote* file_note(const MapLine& map);               // null: nothing is known of a copy
 char* read_maps();  // the whole of /proc/self/maps, in a static buffer that the next call overwrites
 
 }  // namespace friday::shim

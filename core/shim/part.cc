@@ -7,6 +7,7 @@
 // of %fs, they tell themselves: each is interrupted by a poke. In the new trace the releases of their calls are written
 // once more, and at replay each thread enters the shim again with its call (friday_resume).
 #include <asm/prctl.h>
+#include <linux/fcntl.h>
 #include <linux/futex.h>
 #include <linux/mman.h>
 #include <linux/personality.h>
@@ -164,19 +165,75 @@ void release_again(ThreadArea* other) {
   writer.commit(0, input_hash(info, other->frame), other->call_ticks, other->call_ticks);
 }
 
-void write_image(CallFrame* frame, ThreadArea* area) {
-  static Told own;
-  tell_own_state(&own);
-  image_renew();
-  image_registers.fs_base = own.fs_base;
-  image_registers.gs_base = (uint64_t)area;
-  image_registers.rip = (uint64_t)friday_resume;
-  image_registers.rsp = (uint64_t)frame & ~15ull;
-  first_thread = area->number;
-  note_modules();
-  image_write();
+void write_threads(const ThreadArea* area, const Told& own) {
   write_thread(area, own);
   for (uint32_t i = 0; i < table->count; i++) write_thread(area_of(table->of[i].number), table->of[i]);
+}
+
+// The number behind a word in /proc/self/status (proc(5)), which is in KiB, in bytes.
+uint64_t status_bytes(const char* text, const char* word) {
+  const size_t length = length_of(word);
+  for (const char* p = text; *p; p++) {
+    if ((p != text && p[-1] != '\n') || memcmp(p, word, length) != 0) continue;
+    uint64_t value = 0;
+    for (p += length; *p == ' ' || *p == '\t'; p++) {}
+    for (; *p >= '0' && *p <= '9'; p++) value = value * 10 + (uint64_t)(*p - '0');
+    return value << 10;
+  }
+  return 0;
+}
+
+// What the image takes at most: pages that are the process's own, and files of which the recording has no copy.
+uint64_t image_bound() {
+  constexpr uint64_t kSlack = 4u << 20, kEachThread = 512 << 10;  // what the kernel counts is not quite exact
+  static char text[4096 + 1];
+  const int fd = (int)native(sys::open, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+  const long got = native(sys::read, fd, text, sizeof text - 1);
+  native(sys::close, fd);
+  if (got <= 0) return 0;
+  text[got] = 0;
+  uint64_t bytes = status_bytes(text, "RssAnon:") + status_bytes(text, "VmSwap:");
+  bytes += kSlack + live_threads * kEachThread;
+  MapLine map;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &map));) {
+    bytes += 2 * sizeof(ImageMapRecord);
+    const FileNote* note = map.inode ? file_note(map) : nullptr;
+    if (map.inode && !(note && !all_zero((const uint64_t*)note->file, 2))) bytes += map.high - map.low;
+  }
+  return page_up(bytes + bytes / 64);
+}
+
+bool copies_differ;  // a copy of the process lacks some of its memory
+int writer;          // the process that writes an image; 0: there is none
+
+// Copies the process, and has the copy write the image. Returns a descriptor that is readable when that is over; -1: it
+// could not be copied.
+int have_copy_write(const ThreadArea* area, const Told& own) {
+  int pipe[2];
+  if (failed(native(sys::pipe2, pipe, O_CLOEXEC))) return -1;
+  uint64_t mask = 0;
+  const uint64_t everything = ~0ull;
+  native(sys::rt_sigprocmask, SIG_SETMASK, &everything, &mask, 8);
+  const long pid = native(sys::clone, 0, 0, 0, 0, 0);  // it reports its end to nobody by a signal
+  if (pid == 0) {
+    constexpr int kLowest = 19;
+    if (pipe[1] > 0) native(sys::close_range, 0, pipe[1] - 1, 0);
+    native(sys::close_range, pipe[1] + 1, ~0u, 0);
+    native(sys::setsid);  // what is sent to the process's group is not for this one
+    native(sys::setpriority, 0, 0, kLowest);
+    trace_write_image();
+    image_write();
+    write_threads(area, own);
+    native(sys::exit_group, trace_image_done() ? 0 : 1);
+  }
+  native(sys::rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+  native(sys::close, pipe[1]);
+  if (failed(pid)) {
+    native(sys::close, pipe[0]);
+    return -1;
+  }
+  writer = (int)pid;
+  return pipe[0];
 }
 
 }  // namespace
@@ -206,24 +263,54 @@ static void tell_obstacle(const char* why) {
   collector_notice("its recording cannot be cut off at the front: ", why);
 }
 
+void part_copies_differ() { copies_differ = true; }
+
+void part_reap() {
+  constexpr int kNoHang = 1, kClone = (int)0x80000000;  // WNOHANG, __WCLONE
+  if (writer && native(sys::wait4, writer, 0, kNoHang | kClone, 0) != 0) writer = 0;
+}
+
+// The image, of which the calling thread is the first one.
+static void describe_image(const CallFrame* frame, const ThreadArea* area, Told* own) {
+  tell_own_state(own);
+  image_renew();
+  image_registers.fs_base = own->fs_base;
+  image_registers.gs_base = (uint64_t)area;
+  image_registers.rip = (uint64_t)friday_resume;
+  image_registers.rsp = (uint64_t)frame & ~15ull;
+  first_thread = area->number;
+}
+
 void part_begin(CallFrame* frame, ThreadArea* area) {
+  static Told own;
   if (tried && !elapsed(tried, kTryAgain)) return;
+  part_reap();
+  const bool copies = !writer && !copies_differ && native(sys::close_range, ~0u, ~0u, 0) == 0;
   const char* why = obstacle(frame, area);
+  const uint64_t room = !why && copies ? image_bound() : 0;
   if (!why && !ask_threads(area)) why = "a thread does not answer";
   int trace_fd = -1;
-  if (!why && !collector_part(&trace_fd)) why = "there is no room for another trace";
+  if (!why && !collector_part(room, &trace_fd)) why = "there is no room for another trace";
   const uint32_t pid = trace_header()->pid;
-  if (!why && !trace_continue(trace_fd)) why = "there are no addresses for another trace";
+  if (!why && !trace_continue(trace_fd, room)) why = "there are no addresses for another trace";
   if (trace_fd >= 0) native(sys::close, trace_fd);
   if (why) return tell_obstacle(why);
   tried = began_trying = 0;
   for (uint32_t n = 0; n < control.thread_count; n++) area_of(n)->sequence = 0;
   trace_header()->pid = pid;
   trace_header()->running = kComputing;
-  collector_send(kParted, 0, 0, nullptr);
   channels_again();
+  describe_image(frame, area, &own);
   clock_calibrate();
-  write_image(frame, area);
+  note_modules();
+  const int image_fd = room ? have_copy_write(area, own) : -1;
+  collector_parted(image_fd);
+  if (image_fd >= 0) native(sys::close, image_fd);
+  if (image_fd < 0) {
+    if (room) trace_leave_image_out();
+    image_write();
+    write_threads(area, own);
+  }
   for (uint32_t i = 0; i < table->count; i++) {
     ThreadArea* other = area_of(table->of[i].number);
     if (other->call_logged) release_again(other);

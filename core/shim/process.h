@@ -30,6 +30,8 @@ inline constexpr uint64_t kSignalStackAt = 0x4000, kSignalStackSize = 0x10000;
 inline bool part_wanted() { return __builtin_expect(trace_header()->wanted != 0, 0); }
 // At the entry of a call: begins a part, unless something makes that impossible at the moment.
 void part_begin(CallFrame* frame, ThreadArea* area);
+void part_copies_differ();  // the program has asked that forked children do not get some memory (madvise(2))
+void part_reap();           // now and then: an image may be complete, so that the process that has written it can go
 // The calling thread was poked: notes what the image needs of it. `extended_state`: what the kernel has stored of it on
 // the way into the handler; 0: it is in no handler.
 void part_note_thread(ThreadArea* area, uint64_t extended_state);

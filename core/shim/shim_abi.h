@@ -350,8 +350,12 @@ enum RequestKind : uint32_t {
   kNotExecuted = 9,  // from a vfork child, on its own socket: its execve(2) failed, so it becomes no node. No reply
   kNotice = 10,      // `text` is something that readers of the recording should know. No reply
   kReached = 11,     // the process has written into the memory of process `detail`. No reply
-  kPart = 12,    // the process is about to go on in a new trace. Reply: ForkReply, with the descriptor of that trace
-  kParted = 13,  // it does; the trace before is complete. No reply
+  // The process is about to go on in a new trace, with `events` bytes for its image. Reply: ForkReply, with the
+  // descriptor of that trace.
+  kPart = 12,
+  // It does; the trace before is complete. No reply. A descriptor may be attached that is readable when the image is
+  // written or never will be.
+  kParted = 13,
 };
 
 inline constexpr char kNoAddresses[] = "no room at the shim's addresses";  // Request::text of kEnding
@@ -365,7 +369,7 @@ struct Request {
                         // the effective user or group differ
   uint32_t mapped_writable;  // kModule: not 0: a recorded process has the file mapped so
   uint64_t inode;            // kModule: of the file
-  uint64_t events;           // kExecutes: number of events in the sender's trace
+  uint64_t events;           // kExecutes: number of events in the sender's trace; kPart: bytes
   char text[256];            // kModule, kSpawn, kExecutes, kHello if loader.cc has started it: a path; else a text
 };
 

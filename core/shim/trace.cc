@@ -32,6 +32,7 @@ uint64_t mapped_low, mapped_high;
 // check of any of these variables.
 uint64_t populated, left_from, ready;
 uint64_t asked;       // FileHeader::allocated when room was last asked for
+uint64_t image_end;   // not 0: this is the copy of the process that writes an image, up to this offset
 uint64_t next_clock;  // ticks at which a ClockRecord is due
 
 uint64_t offset_of(const void* p) { return (uint64_t)p - kWindowAddress; }
@@ -98,8 +99,9 @@ void populate(uint64_t end, uint64_t limit) {
 
 // Makes sure that the file has room up to `end` and that its pages are populated. False: there is no room.
 __attribute__((noinline)) bool get_ready(uint64_t end) {
+  if (image_end && end > image_end) return false;
   uint64_t room = __atomic_load_n(&header->allocated, __ATOMIC_ACQUIRE);
-  if (end + kAskBelow > room && asked != room) {
+  if (end + kAskBelow > room && asked != room && !image_end) {
     asked = room;
     collector_send(kRoom, 0, 0, nullptr);
   }
@@ -111,6 +113,7 @@ __attribute__((noinline)) bool get_ready(uint64_t end) {
   if (end > mapped_high && !map_up_to(room)) return false;
   if (end > populated) populate(end, min(room, mapped_high));
   ready = min(populated, asked == room ? room : room - min(room, kAskBelow));
+  if (image_end) ready = min(ready, image_end);
   return true;
 }
 
@@ -122,9 +125,10 @@ inline bool reserve(const char* from, size_t size) {
 
 // When there is no room, the recording ends. The caller still builds its record, in this buffer, and it is dropped.
 char overflow[1 << 16];
-bool dropped;  // that has happened
+bool dropped;        // that has happened
 
 void no_room() {
+  if (image_end) native(sys::exit_group, 1);
   EndReason reason = header->closed ? (EndReason)header->closed : kEndDiskFull;
   trace_end(reason, 0, nullptr);
   dropped = true;
@@ -179,7 +183,7 @@ void record_commit(void* record_start) {
   if ((char*)record == overflow) return;
   record->checksum = record_checksum(record, record->size, offset_of(record));
   cursor = (char*)record + record->size;
-  __atomic_store_n(&header->committed, offset_of(cursor), __ATOMIC_RELEASE);
+  if (!image_end) __atomic_store_n(&header->committed, offset_of(cursor), __ATOMIC_RELEASE);
 }
 
 void clock_calibrate() {
@@ -202,6 +206,7 @@ void clock_calibrate() {
   record->event = header->events;
   next_clock = record->ticks + header->ticks_per_second;
   record_commit(record);
+  part_reap();
 }
 
 // The trace of `size` bytes is mapped, and its records follow what the collector has written.
@@ -251,7 +256,7 @@ static void write_end(EndReason reason, int detail, const char* text) {
 }
 
 // The new trace takes the place of the old one in one call, because threads that wait for the token read its header.
-bool trace_continue(int fd) {
+bool trace_continue(int fd, uint64_t image_bytes) {
   FileStat about;
   if (!trace_alive() || failed(native(sys::fstat, fd, &about))) return false;
   const long mapped = native(sys::mmap, 0, about.size, 3, MAP_SHARED, fd, 0);
@@ -266,6 +271,11 @@ bool trace_continue(int fd) {
   if (high > size) native(sys::munmap, kWindowAddress + size, high - size);
   limits_count((long)size - (long)before);
   begin_trace(size);
+  if (image_bytes) {
+    header->image_end = offset_of(cursor) + image_bytes;
+    cursor += image_bytes;
+    populated = left_from = header->image_end & ~4095ull;
+  }
   return true;
 }
 
@@ -277,6 +287,38 @@ void trace_end(EndReason reason, int detail, const char* text) {
     group_leave();
   }
   collector_send(kEnding, reason, detail, text);
+}
+
+void trace_write_image() {
+  image_end = header->image_end;
+  cursor = (char*)kWindowAddress + kHeaderSize;
+  populated = ready = 0;
+  left_from = kHeaderSize;
+}
+
+bool trace_image_done() {
+  constexpr uint64_t kLargest = 1u << 20;
+  for (uint64_t left; (left = image_end - offset_of(cursor)) > 0;) {
+    RecordHeader* filler = (RecordHeader*)cursor;
+    if (left < sizeof *filler) return false;
+    uint64_t size = min(left, kLargest);
+    if (left - size && left - size < sizeof *filler) size -= sizeof *filler;
+    *filler = {(uint32_t)size, kFiller, 0, 0, 0};
+    filler->checksum = record_checksum(filler, size, offset_of(cursor));
+    cursor += size;
+  }
+  __atomic_store_n(&header->imaged, 1, __ATOMIC_RELEASE);
+  return true;
+}
+
+void trace_leave_image_out() {
+  char* const here = cursor;
+  trace_write_image();
+  trace_image_done();
+  image_end = 0;
+  cursor = here;
+  ready = 0;
+  populated = left_from = header->image_end & ~4095ull;
 }
 
 EventWriter::EventWriter(RecordType type, ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count) {

@@ -35,9 +35,14 @@ void* record_begin(format::RecordType type, size_t size);
 void record_commit(void* record);
 bool trace_attach(int fd);  // maps the trace and begins to write it; false: its addresses are taken
 void trace_detach();        // unmaps it
-// Ends this trace and goes on in the file `fd`. False: it cannot be mapped.
-bool trace_continue(int fd);
-bool trace_alive();  // false once a record had no room
+// Ends this trace and goes on in the file `fd`, `image_bytes` behind its beginning. False: it cannot be mapped.
+bool trace_continue(int fd, uint64_t image_bytes);
+// In a copy of the process that writes the image: its records go into the room before FileHeader::image_end. At the end
+// of it, trace_image_done() fills what is left.
+void trace_write_image();
+bool trace_image_done();
+void trace_leave_image_out();  // there is no such copy: the image comes behind that room
+bool trace_alive();            // false once a record had no room
 // Ends the recording with an EndRecord; the program goes on unrecorded. `text` is part of a message to the user.
 void trace_end(format::EndReason reason, int detail, const char* text);
 // The same at a call that Friday does not handle, with the codes among its arguments.

@@ -82,12 +82,17 @@ struct FileHeader {
   uint32_t room;                   // futex: incremented when `allocated` has grown, or when it never will again
   uint32_t closed;                 // why no more room will come: 0, or EndReason
   uint32_t packing;                // 1: blocks that the program has left may move to the compressed file
+  uint32_t imaged;    // 1: the records before `image_end` are complete. Stored by the process that writes them
   uint64_t checksum;  // once the node has ended: XXH3-64 of the header page with this field zero; 0: there is none
+  // Of a part whose image a copy of the process writes, while the process itself writes behind this offset; 0: there is
+  // no such copy.
+  uint64_t image_end;
   // Written by the program.
   alignas(64) RefusedCall refused[kMostRefused];
 };
 static_assert(sizeof(FileHeader) <= kHeaderSize);
-static_assert(__builtin_offsetof(FileHeader, allocated) == 192 && __builtin_offsetof(FileHeader, refused) == 256);
+static_assert(__builtin_offsetof(FileHeader, allocated) == 192 && __builtin_offsetof(FileHeader, checksum) == 216 &&
+              __builtin_offsetof(FileHeader, image_end) == 224 && __builtin_offsetof(FileHeader, refused) == 256);
 
 // block_hash(bytes, seed): XXH3-64 over blocks of kHashBlock bytes, each block's hash the seed of the next; the last
 // block has 1 to kHashBlock bytes, or none if there are none at all. This is the longest input that XXH3 hashes without
@@ -106,6 +111,7 @@ enum RecordType : uint16_t {
   kTurnRecord = 8,     // TurnRecord: the process begins a turn in its token group
   kSharedPages = 9,    // SharedPagesRecord: contents of memory that the next event maps
   kImageBytes = 10,    // ImageBytesRecord: contents of a part of a page
+  kFiller = 12,        // nothing; fills the room that was left for an image
   kImageThread = 11,   // ImageThreadRecord: a thread of a process that was running when its image was taken
   // Events, counted from 0 in file order. That order is the order in which the process's thread token was held.
   kCall = 16,         // a system call during which the thread kept the token

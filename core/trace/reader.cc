@@ -80,6 +80,9 @@ const char* header_problem(const FileHeader& header) {
     return "the offset of its first record is impossible";
   if (header.clock_kind != kClockTsc && header.clock_kind != kClockMonotonic) return "its clock is of an unknown kind";
   if (header.ticks_per_second == 0) return "its clock has no rate";
+  if (header.image_end && (header.image_end % 8 || header.image_end < header.header_size ||
+                           (header.committed > header.header_size && header.image_end > header.committed)))
+    return "the end of its start image is impossible";
   return nullptr;
 }
 
@@ -154,6 +157,7 @@ const char* record_type_name(uint16_t type) {
     case kImagePages: return "image pages";
     case kImageBytes: return "image bytes";
     case kImageThread: return "image thread";
+    case kFiller: return "filler";
     case kChannelRecord: return "channel";
     case kClockRecord: return "clock";
     case kModuleRecord: return "module";
@@ -308,6 +312,13 @@ Result<StartImage> TraceReader::image() const {
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
   if (image.record) return image;
+  if (lacks_image())
+    return std::unexpected(Error{
+        ErrorCode::not_found,
+        fmt::format("the start image of the trace {} is not complete: the process that wrote it was killed, or the "
+                    "disk was full. Leave this node out with --node",
+                    path_),
+        node_.value, std::nullopt});
   const char* why = header().features & kFeatureForkChild
                         ? "is a forked child and begins as a copy of its parent; it has no "
                           "start image of its own"

@@ -63,7 +63,9 @@ class TraceReader {
   const std::string& path() const { return path_; }
   // The header as it was when the trace was opened.
   const format::FileHeader& header() const { return file_->header(); }
-  uint64_t first_offset() const { return header().header_size; }
+  // Of the first record; of a part whose image is not complete, the first one behind the room for it.
+  uint64_t first_offset() const { return lacks_image() ? header().image_end : header().header_size; }
+  bool lacks_image() const { return header().image_end && !header().imaged; }
   uint64_t end_offset() const { return end_; }
 
   // A cursor before the first record.
