@@ -35,14 +35,21 @@ struct Slice {
   std::optional<json> result;
 };
 
-// The hash of the state of each live node.
-Result<std::vector<uint64_t>> hashes(ReplaySession& session) {
-  std::vector<uint64_t> all;
+// What a node has come to.
+struct Reached {
+  NodeId id;
+  uint64_t events = 0;
+  std::optional<uint64_t> hash;  // of the memory of a live one
+  bool operator==(const Reached&) const = default;
+};
+
+Result<std::vector<Reached>> hashes(ReplaySession& session) {
+  std::vector<Reached> all;
   for (NodeId id : session.nodes()) {
-    all.push_back(session.find(id)->events_done());
+    Reached& node = all.emplace_back(id, session.find(id)->events_done(), std::nullopt);
     if (session.find(id)->state() != NodeState::live) continue;
     FRIDAY_TRY(hash, session.state_hash(id));
-    all.push_back(hash);
+    node.hash = hash;
   }
   return all;
 }
@@ -71,10 +78,17 @@ Result<std::string> replay(const std::string& recording, const ReplayOptions& op
   FRIDAY_TRY_VOID(session->restore(*loaded));
   FRIDAY_TRY(held, hashes(*session));
   if (reached == held) return "";
+  const auto differs = std::ranges::mismatch(reached, held);
+  const Reached &is = *differs.in1, &was = *differs.in2;
+  const char* what = is.events != was.events ? "the number of its events"
+                     : is.hash.has_value() != was.hash.has_value()
+                         ? is.hash ? "its end, which is still to come here," : "its end, which has come here,"
+                         : "its memory";
   return fmt::format(
-      "the state after event {} is not what the checkpoint there holds; make it again (friday checkpoint "
+      "the state after event {} is not what the checkpoint there holds: of node {}, after its event {}, {} differs; "
+      "make it again (friday checkpoint "
       "--drop), and if that does not help, the recording does not repeat\n",
-      slice.to);
+      slice.to, is.id, is.events, what);
 }
 
 // In the process of a slice: replays it and tells the result.
