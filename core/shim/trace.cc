@@ -125,7 +125,7 @@ inline bool reserve(const char* from, size_t size) {
 
 // When there is no room, the recording ends. The caller still builds its record, in this buffer, and it is dropped.
 char overflow[1 << 16];
-bool dropped;        // that has happened
+bool dropped;  // that has happened
 
 void no_room() {
   if (image_end) native(sys::exit_group, 1);

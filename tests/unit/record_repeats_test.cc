@@ -25,7 +25,7 @@ TEST(Repeats, WhatComesAgainIsKeptOnce) {
   std::vector<std::byte> bytes;
   RecordCursor cursor = reader->records();
   while (cursor.next()) bytes.insert(bytes.end(), cursor.record().bytes().begin(), cursor.record().bytes().end());
-  Repeats repeats(recording.path());
+  Repeats repeats(recording.path(), Uuid{7});
   const auto first = repeats.find(bytes, format::kHeaderSize, {});
   ASSERT_EQ(first.size(), 2u * 9) << "all but the first of the two that are long enough";
   const std::string all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
