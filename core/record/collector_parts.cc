@@ -37,7 +37,6 @@ void Collector::go_on_in_part(Node& node, UniqueFd image) {
   next.direct_child = node.direct_child;
   next.spawned = node.spawned;
   next.forked_children = node.forked_children;
-  next.header->parent_pid = static_cast<uint32_t>(node.pid);
   next.header->fork_event = node.header->events - 1;
   write_description(next);
   node.end_reason = format::kEndContinued;

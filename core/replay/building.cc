@@ -258,8 +258,8 @@ Result<void> ReplaySession::run_to_start(ReplayNode& node) {
 // Of a process whose image was taken while it ran: makes its other threads. Each begins where the first one began, with
 // its own registers.
 Result<void> ReplaySession::make_threads_of_image(ReplayNode& node) {
+  if (!(node.reader().header().features & format::kFeaturePart)) return {};
   FRIDAY_TRY(image, node.reader().image());
-  if (image.threads.empty()) return {};
   const auto damaged = [&](std::string_view what) {
     return fail(ErrorCode::bad_input, "node {}: {}; the recording is damaged. Copy it again", node.id(), what);
   };

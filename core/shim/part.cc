@@ -31,7 +31,8 @@ namespace {
 
 constexpr uint32_t kMostThreads = 1024;          // of a process that is alive, for which a part is begun
 constexpr long kLongestWait = 50'000'000;        // ns for which the threads may take to answer
-constexpr long kTryAgain = 1'000'000;            // ns from one attempt to the next
+constexpr long kLookAgain = 1'000'000;           // ns from one look at what prevents a part to the next,
+constexpr long kTryAgain = 1'000'000'000;        // and after an attempt, for which all threads were interrupted
 constexpr uint64_t kTellAfter = 10'000'000'000;  // ns of attempts after which the user is told what prevents a part
 
 // What a thread has told of itself.
@@ -52,6 +53,7 @@ bool has_table;
 
 uint32_t first_thread;  // the one that has begun the part
 uint64_t tried, began_trying;
+long pause;  // ns from `tried` to when it is tried again
 bool told_user;
 
 bool is_of_extended_state(const uint8_t* fpstate) {
@@ -255,7 +257,8 @@ void part_note_thread(ThreadArea* area, uint64_t extended_state) {
   }
 }
 
-static void tell_obstacle(const char* why) {
+static void tell_obstacle(const char* why, long pause_ns) {
+  pause = pause_ns;
   tried = ticks_now();
   if (!began_trying) began_trying = tried;
   if (told_user || !elapsed(began_trying, kTellAfter)) return;
@@ -283,18 +286,19 @@ static void describe_image(const CallFrame* frame, const ThreadArea* area, Told*
 
 void part_begin(CallFrame* frame, ThreadArea* area) {
   static Told own;
-  if (tried && !elapsed(tried, kTryAgain)) return;
+  if (tried && !elapsed(tried, pause)) return;
+  if (const char* why = obstacle(frame, area)) return tell_obstacle(why, kLookAgain);
   part_reap();
   const bool copies = !writer && !copies_differ && native(sys::close_range, ~0u, ~0u, 0) == 0;
-  const char* why = obstacle(frame, area);
-  const uint64_t room = !why && copies ? image_bound() : 0;
-  if (!why && !ask_threads(area)) why = "a thread does not answer";
+  const uint64_t room = copies ? image_bound() : 0;
+  const char* why = nullptr;
+  if (!ask_threads(area)) why = "a thread does not answer";
   int trace_fd = -1;
   if (!why && !collector_part(room, &trace_fd)) why = "there is no room for another trace";
   const uint32_t pid = trace_header()->pid;
   if (!why && !trace_continue(trace_fd, room)) why = "there are no addresses for another trace";
   if (trace_fd >= 0) native(sys::close, trace_fd);
-  if (why) return tell_obstacle(why);
+  if (why) return tell_obstacle(why, kTryAgain);
   tried = began_trying = 0;
   for (uint32_t n = 0; n < control.thread_count; n++) area_of(n)->sequence = 0;
   trace_header()->pid = pid;
