@@ -389,7 +389,7 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
     trace_end(kEndExit, (int)frame->rdi, nullptr);
   if (replay) {
     if (live_threads) replay_hand_over();
-    else trap(kTrapExit, (int)frame->rdi);
+    else replay_exit((int)frame->rdi);
   } else if (!sealed) {
     token_leave(area);
   }
@@ -414,7 +414,7 @@ void do_exit_group(CallFrame* frame, ThreadArea* area) {
     EventRecord* event = replay_expect(frame, area, kCall, sys::exit_group);
     each_thread_ends();
     replay_consume(event);
-    for (;;) trap(kTrapExit, (int)frame->rdi);
+    replay_exit((int)frame->rdi);
   }
   if (control.mode == kModeRecord) {
     EventWriter writer(kCall, area, sys::exit_group, arguments_of(frame), 1);

@@ -107,6 +107,11 @@ void replay_end_of_trace() {
   }
 }
 
+void replay_exit(int code) {
+  pass_gates();
+  for (;;) trap(kTrapExit, code);
+}
+
 void replay_end_if_cut() {
   if (control.cut) replay_end_of_trace();
 }

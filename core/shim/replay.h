@@ -17,6 +17,7 @@ void replay_begin(ThreadArea* area);
 format::EventRecord* replay_expect(CallFrame* frame, ThreadArea* area, format::RecordType type, uint16_t call);
 format::EventRecord* replay_peek();                   // the next event; null at the end of the trace
 void replay_end_of_trace();                           // if there is no next event, traps to the core (kTrapEndOfTrace)
+[[noreturn]] void replay_exit(int code);              // the last event is done, and was the end of the process
 void replay_end_if_cut();                             // the same, but only if Control::cut is set
 void replay_apply(const format::EventRecord* event);  // writes the event's outputs to the program's memory
 void replay_consume(format::EventRecord* event);      // the event is done; the one behind it is the next

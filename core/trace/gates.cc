@@ -23,10 +23,26 @@ void finish_lists(std::vector<NodeGates>& all) {
   }
 }
 
+struct End {
+  uint64_t position;
+  bool waits;  // false: it comes with the node's last event (a fault), so no other end may come between the two
+  NodeId node;
+  auto operator<=>(const End&) const = default;
+};
+
+std::vector<End> ends_in_order(const Schedule& order, const std::map<NodeId, EndPlace>& ends) {
+  std::vector<End> sorted;
+  for (const auto& [node, place] : ends) {
+    const uint64_t behind_last = order.position_of(node, {order.event_count(node) - 1}) + 1;
+    sorted.push_back({place.position, place.position != behind_last, node});
+  }
+  std::ranges::sort(sorted);
+  return sorted;
+}
+
 // The turns of the order with the end of each node as one more event of it, the one behind its last.
-std::vector<Turn> turns_with_ends(const Schedule& order, const std::map<NodeId, EndPlace>& ends) {
-  std::multimap<uint64_t, NodeId> by_position;
-  for (const auto& [node, place] : ends) by_position.emplace(place.position, node);
+std::vector<Turn> turns_with_ends(const Schedule& order, const std::map<NodeId, EndPlace>& places) {
+  const std::vector<End> ends = ends_in_order(order, places);
   std::vector<Turn> turns;
   auto append = [&](NodeId node, uint64_t first, uint64_t count) {
     if (count == 0) return;
@@ -34,20 +50,20 @@ std::vector<Turn> turns_with_ends(const Schedule& order, const std::map<NodeId, 
     if (goes_on) turns.back().count += static_cast<uint32_t>(count);
     else turns.push_back({node, static_cast<uint32_t>(count), first});
   };
-  auto end = by_position.begin();
+  auto end = ends.begin();
   uint64_t position = 0;
   for (const Turn& turn : order.turns()) {
     uint64_t done = 0;
-    for (; end != by_position.end() && end->first < position + turn.count; ++end) {
-      const uint64_t before = end->first - position;
+    for (; end != ends.end() && end->position < position + turn.count; ++end) {
+      const uint64_t before = end->position - position;
       append(turn.node, turn.first + done, before - done);
-      append(end->second, order.event_count(end->second), 1);
+      append(end->node, order.event_count(end->node), 1);
       done = before;
     }
     append(turn.node, turn.first + done, turn.count - done);
     position += turn.count;
   }
-  for (; end != by_position.end(); ++end) append(end->second, order.event_count(end->second), 1);
+  for (; end != ends.end(); ++end) append(end->node, order.event_count(end->node), 1);
   return turns;
 }
 

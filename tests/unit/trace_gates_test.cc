@@ -23,8 +23,12 @@ struct Place {
 // Nodes that do what pass_gates() of core/shim/replay.cc does, one step at a time.
 class Group {
  public:
-  Group(const std::vector<NodeGates>& gates, const Schedule& order) : gates_(gates) {
-    for (NodeId node : order.nodes()) count_.push_back(order.event_count(node));
+  // `at_once`: the nodes that end with their last event, without waiting for the gates of their end.
+  Group(const std::vector<NodeGates>& gates, const Schedule& order, std::set<NodeId> at_once = {}) : gates_(gates) {
+    for (NodeId node : order.nodes()) {
+      count_.push_back(order.event_count(node));
+      at_once_.push_back(at_once.contains(node));
+    }
     event_.resize(count_.size()), gate_.resize(count_.size()), post_.resize(count_.size());
     done_.resize(count_.size()), ended_.resize(count_.size());
   }
@@ -41,8 +45,9 @@ class Group {
       if (able.empty()) return log;
       const size_t slot = able[random() % able.size()];
       log.push_back({slot, event_[slot]});
-      if (event_[slot] == count_[slot]) ended_[slot] = true, done_[slot] = ~0ull;
-      else ++event_[slot];
+      if (event_[slot] != count_[slot] && ++event_[slot] == count_[slot] && at_once_[slot])
+        log.push_back({slot, count_[slot]}), ended_[slot] = true, done_[slot] = ~0ull;
+      else if (log.back().event == count_[slot]) ended_[slot] = true, done_[slot] = ~0ull;
     }
   }
 
@@ -60,7 +65,7 @@ class Group {
   const std::vector<NodeGates>& gates_;
   std::vector<uint64_t> count_, event_, done_;
   std::vector<size_t> gate_, post_;
-  std::vector<bool> ended_;
+  std::vector<bool> ended_, at_once_;
 };
 
 // A recording of a few nodes with random messages, turns on shared memory and waits between them.
@@ -97,10 +102,11 @@ struct World {
     schedule = schedule_of(*facts, matches);
     host_edges = host_order(*facts);
     // Some nodes end long after their last event, when another one ends them.
-    uint64_t position = schedule.event_count();
+    const uint64_t position = schedule.event_count();
     for (NodeId id : schedule.nodes()) {
       const uint64_t last = schedule.position_of(id, {schedule.event_count(id) - 1}) + 1;
-      ends[id] = {last + random() % (position - last + 1), {}};
+      ends[id] = {last + (random() % 2 ? 0 : random() % (position - last + 1)), {}};
+      if (ends[id].position == last && random() % 2) at_once.insert(id);
     }
   }
 
@@ -110,6 +116,7 @@ struct World {
   Schedule schedule;
   std::vector<HostEdge> host_edges;
   std::map<NodeId, EndPlace> ends;
+  std::set<NodeId> at_once;
 };
 
 bool is_before(const std::vector<Place>& log, Place first, Place second) {
@@ -126,7 +133,7 @@ TEST(Gates, InClockOrderTheGroupDoesWhatWasRecordedEventForEvent) {
     World world(random);
     const auto gates = make_gates(world.schedule, SyncMode::clock, world.ends);
     for (unsigned run = 0; run < kRuns; ++run) {
-      const auto log = Group(gates, world.schedule).run(random);
+      const auto log = Group(gates, world.schedule, world.at_once).run(random);
       ASSERT_EQ(log.size(), steps_of(world)) << "seed " << seed << ": the group stands still";
       uint64_t position = 0;
       for (const Place& place : log) {
