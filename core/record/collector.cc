@@ -260,6 +260,7 @@ void Collector::add_notice(Node& node, const std::string& text) {
 }
 
 void Collector::finish(bool hurry) {
+  const int64_t until = recorded_until();
   tell_outsiders();
   for (size_t i = 0; i < nodes_.size(); i++) {
     await_image(*nodes_[i]);
@@ -270,6 +271,7 @@ void Collector::finish(bool hurry) {
     remove_beneath({options_.recording, "tokens"});
   tokens_.reset();
   packer_.finish(hurry);
+  if (cut_at_) remove_old(until);
 }
 
 void Collector::describe_soon(Node& node) {

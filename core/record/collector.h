@@ -130,7 +130,8 @@ class Collector {
   static void await_image(Node& node);
   void cut();
   Result<void> begin_generation();
-  void remove_old();
+  int64_t recorded_until() const;
+  void remove_old(int64_t now);
   void remove_node(Node& node);
   void remove_repeated(uint64_t generation);
   Node* restart_after_exec(Node& node, const shim::Request& hello);

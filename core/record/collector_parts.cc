@@ -75,14 +75,24 @@ void Collector::cut() {
   if (!begin_generation()) return;
   for (const Node* node : open_)
     if (node->header && node->hello) __atomic_store_n(&node->header->wanted, uint32_t{1}, __ATOMIC_RELEASE);
-  remove_old();
+  remove_old(now_ns(CLOCK_MONOTONIC));
+}
+
+// The time up to which the recording reaches: now, or when the last process ended.
+int64_t Collector::recorded_until() const {
+  int64_t last = 0;
+  for (const auto& node : nodes_) {
+    if (!node->ended_ns) return now_ns(CLOCK_MONOTONIC);
+    last = std::max(last, node->ended_ns);
+  }
+  return last;
 }
 
 // A node is needed as long as it has not ended, or has ended in the time that is kept, or a needed node is a fork of
 // it: that one begins as a copy of it. What a lean trace leaves out is in others of its generation, so all of these are
 // needed together.
-void Collector::remove_old() {
-  const int64_t kept = now_ns(CLOCK_MONOTONIC) - options_.keep_ns;
+void Collector::remove_old(int64_t now) {
+  const int64_t kept = now - options_.keep_ns;
   const auto key = [](const uint8_t(&uuid)[16]) { return std::vector<uint8_t>(std::begin(uuid), std::end(uuid)); };
   std::map<std::vector<uint8_t>, Node*> by_uuid;
   std::map<uint64_t, std::vector<Node*>> by_generation;

@@ -132,7 +132,7 @@ def check(recorder, recording, name, most=4):
     return parts
 
 
-# A part is kept for as long as a child that it forked, so with forks there are some more of them.
+# A part is kept for as long as a child that it forked, so with forks there may be some more.
 @pytest.mark.parametrize("program, most", [(CHAIN, 4), (THREADS, 4), (FORKS, 6)], ids=["chain", "threads", "forks"])
 def test_python(program, most, recorder):
     recording = recorder.record([PYTHON, "-c", program, "6"], name="it", options=["--keep", "2s"], timeout=120)
