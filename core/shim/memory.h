@@ -105,6 +105,12 @@ struct MapLine {
   bool shared;
   char path[format::kPathBytes];
 };
+// Whether it is there for the recording only: the trace, the tokens, or what part.cc works with.
+inline bool is_of_recorder(const MapLine& map) {
+  return (map.low >= format::kWindowAddress && map.low < format::kWindowAddress + format::kWindowSize) ||
+         (map.low >= kTokensAddress && map.low < kTokensAddress + sizeof(TokenArea)) ||
+         (map.low >= kWorkspaceAddress && map.low < kOwnEnd);
+}
 const char* parse_map_line(const char* text, MapLine* out);  // returns the start of the next line, null at the end
 const FileNote* file_note(const MapLine& map);               // null: nothing is known of a copy
 char* read_maps();  // the whole of /proc/self/maps, in a static buffer that the next call overwrites

@@ -135,10 +135,8 @@ void note_modules() {
   file_note_count = 0;
   MapLine map;
   for (const char* p = read_maps(); (p = parse_map_line(p, &map));) {
-    const bool ours =
-        (map.low >= kWindowAddress && map.low < kWindowAddress + kWindowSize) || map.low == kTokensAddress;
     ModuleReply* reply;
-    if (!map.inode || ours || !collector_module({-1, map.path, map.inode, false, false}, &reply)) continue;
+    if (!map.inode || is_of_recorder(map) || !collector_module({-1, map.path, map.inode, false, false}, &reply)) continue;
     PatchedModule done;
     for (uint64_t i = 0; i < control.patch_count; i++) {
       const Patch& patch = ((const Patch*)control.patches)[i];
@@ -198,6 +196,7 @@ uint64_t image_bound() {
   bytes += kSlack + live_threads * kEachThread;
   MapLine map;
   for (const char* p = read_maps(); (p = parse_map_line(p, &map));) {
+    if (is_of_recorder(map)) continue;
     bytes += 2 * sizeof(ImageMapRecord);
     const FileNote* note = map.inode ? file_note(map) : nullptr;
     if (map.inode && !(note && !all_zero((const uint64_t*)note->file, 2))) bytes += map.high - map.low;
