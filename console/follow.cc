@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "console/complain.h"
+#include "console/followed_node.h"
 #include "core/trace/node_list.h"
-#include "core/trace/trace_tail.h"
 
 namespace friday {
 namespace {
@@ -30,58 +30,6 @@ int64_t now_ns() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
-
-struct TimedLine {
-  int64_t ns;  // CLOCK_MONOTONIC of the recorded machine, at the entry of the write that completed the line
-  NodeId node;
-  OutputLine line;
-};
-
-// One node whose trace grows.
-class FollowedNode {
- public:
-  FollowedNode(const Recording& recording, NodeId node) : node_(node), tail_(recording.trace(node), node) {}
-
-  // Appends the lines that were completed since the last call.
-  Result<void> poll(std::vector<TimedLine>& lines) {
-    return tail_.poll([&](const RecordView& record) {
-      if (const auto* clock = record.clock()) clock_ = *clock;
-      if (!record.is_event()) return;
-      const EventView event = record.event();
-      if (!first_ns_) first_ns_ = ns_of(event->entry_ticks);
-      const auto write = finder_.add(event, record.offset());
-      if (!write) return;
-      last_ns_ = ns_of(event->entry_ticks);
-      std::vector<OutputLine> found;
-      cutter_.add(*write, output_text(event, *write), found);
-      append(std::move(found), lines);
-    });
-  }
-  void finish(std::vector<TimedLine>& lines) {
-    std::vector<OutputLine> found;
-    for (uint64_t stream : {1, 2}) cutter_.finish(stream, found);
-    append(std::move(found), lines);
-  }
-  std::optional<int64_t> first_ns() const { return first_ns_; }
-
- private:
-  int64_t ns_of(uint64_t ticks) const {
-    const double rate = static_cast<double>(std::max<uint64_t>(tail_.header().ticks_per_second, 1));
-    return clock_.monotonic_ns +
-           static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(ticks - clock_.ticks)) / rate * 1e9);
-  }
-  void append(std::vector<OutputLine> found, std::vector<TimedLine>& lines) const {
-    for (OutputLine& line : found) lines.push_back({last_ns_, node_, std::move(line)});
-  }
-
-  NodeId node_;
-  TraceTail tail_;
-  format::ClockRecord clock_{};
-  OutputFinder finder_;
-  LineCutter cutter_;
-  std::optional<int64_t> first_ns_;
-  int64_t last_ns_ = 0;
-};
 
 class Follower {
  public:
@@ -99,7 +47,7 @@ class Follower {
     }
     for (NodeId id : chosen)
       if (const NodeInfo* info = recording.find(id); info && !info->problem)
-        if (!followed_.contains(id)) followed_.emplace(id, FollowedNode(recording, id));
+        if (!followed_.contains(id)) followed_.emplace(id, FollowedNode(recording.trace(id), id));
     return {};
   }
 

@@ -3,12 +3,14 @@
 #include <sys/stat.h>
 
 #include <chrono>
+#include <memory>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "console/saving.h"
 #include "console/say.h"
 #include "core/base/counted.h"
 #include "core/trace/packed.h"
@@ -155,6 +157,49 @@ void print_live(const json& live) {
 }
 
 }  // namespace
+
+namespace {
+
+struct LiveOptions {
+  SavingOptions saving;
+  std::string action;
+};
+
+int run_live(const LiveOptions& options) {
+  if (options.action == "save") return save_live(options.saving);
+  return show_live(options.saving.recording, options.saving.as_json);
+}
+
+}  // namespace
+
+void add_live_command(CLI::App& app, int* status) {
+  auto options = std::make_shared<LiveOptions>();
+  auto* command =
+      app.add_subcommand("live", "Show a recording that is being made, or save what it holds while it goes on");
+  SavingOptions& saving = options->saving;
+  command->add_option("recording", saving.recording, "The recording")->required();
+  command
+      ->add_option("action", options->action, "save: make a recording of what it holds now; without it: show its state")
+      ->check(CLI::IsMember({"save"}));
+  auto* place = command->add_option("-o,--output", saving.place,
+                                    "The recording to make (default: REC-saved-1, REC-saved-2, ...)");
+  auto* when = command
+                   ->add_option("--when", saving.when,
+                                "Not at once, but when this happens: crash (a node is killed by a fault of its own), "
+                                "or /REGEX/ (it writes "
+                                "a line that matches); may be repeated")
+                   ->allow_extra_args(false);
+  command->add_option("--times", saving.times, "With --when: end after so many saves (default: 1)")
+      ->check(CLI::Range(1u, 1000000u))
+      ->needs(when)
+      ->excludes(place);
+  command->add_flag("--with-recorder", saving.with_recorder)->needs(when)->group("");
+  command->add_flag("--json", saving.as_json, "Print JSON");
+  command->footer(
+      "Examples:\n  friday live REC\n  friday live REC save -o CASE\n  friday live REC save --when crash --when '/lost "
+      "[0-9]+ rows/'");
+  command->callback([options, status] { *status = run_live(*options); });
+}
 
 int show_live(const std::string& path, bool as_json) {
   auto recording = Recording::open(path);

@@ -16,6 +16,7 @@
 #include "console/dump.h"
 #include "console/help.h"
 #include "console/info.h"
+#include "console/live.h"
 #include "console/log.h"
 #include "console/merge.h"
 #include "console/pack.h"
@@ -65,6 +66,7 @@ int main(int argc, char** argv) {
   friday::add_replay_command(app, &status);
   friday::add_run_command(app, &status, std::move(script_args));
   friday::add_info_command(app, &status);
+  friday::add_live_command(app, &status);
   friday::add_merge_command(app, &status);
   friday::add_pack_command(app, &status);
   friday::add_restore_command(app, &status);

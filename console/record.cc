@@ -12,6 +12,7 @@
 #include "console/complain.h"
 #include "console/paths.h"
 #include "console/progress.h"
+#include "console/saving.h"
 #include "console/say.h"
 #include "console/service_text.h"
 #include "console/until.h"
@@ -28,7 +29,7 @@ namespace {
 
 struct RecordOptions {
   std::string recording, name, group, max_size;
-  std::vector<std::string> command, predicates, keep_channel, drop_channel;
+  std::vector<std::string> command, predicates, keep_channel, drop_channel, save_on;
   std::string keep, budget;
   unsigned until_failure = 0, failures = 1;
   std::optional<uint64_t> seed;
@@ -245,6 +246,17 @@ int run_once(const RecordOptions& options, const GroupSpec& group, const GroupRu
   return run->launch.ended_by == GroupEnd::strict ? 1 : run->code;
 }
 
+// Saves the recording whenever --save-on says so; null if it does not.
+Result<std::unique_ptr<SavingProcess>> save_when_asked(const RecordOptions& options) {
+  constexpr unsigned kMost = 5;
+  if (options.save_on.empty()) return nullptr;
+  FRIDAY_TRY_VOID(check_triggers(options.save_on));
+  SavingOptions saving{
+      .recording = options.recording, .place = {}, .when = options.save_on, .times = kMost, .with_recorder = true};
+  FRIDAY_TRY(process, SavingProcess::start(saving));
+  return std::make_unique<SavingProcess>(std::move(process));
+}
+
 int run_record(const RecordOptions& options) {
   if (options.list_calls) return list_calls();
   if (options.print_systemd || options.print_container) return print_service(options);
@@ -264,6 +276,8 @@ int run_record(const RecordOptions& options) {
   if (!group) return complain("record", group.error());
   auto launch = launch_options(options);
   if (!launch) return complain("record", launch.error());
+  auto saving = save_when_asked(options);
+  if (!saving) return complain("record", saving.error());
   if (options.group.empty()) {
     if (options.chaos) launch->collector.chaos = options.seed ? *options.seed : std::random_device()();
     auto result = run_group(*group, *launch);
@@ -306,6 +320,12 @@ void add_record_command(CLI::App& app, int* status) {
                       "programs run. With "
                       "--until-failure: which recordings stay: failed, all, or those that failed and the last K that "
                       "passed (default: 2)");
+  command
+      ->add_option(
+          "--save-on", options->save_on,
+          "Save what the recording holds, as REC-saved-1, REC-saved-2, ... (at most 5), when a node is killed by a "
+          "fault (crash) or writes a line that matches (/REGEX/), and go on; may be repeated")
+      ->allow_extra_args(false);
   command
       ->add_option(
           "--seed", options->seed,

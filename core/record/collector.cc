@@ -20,6 +20,7 @@
 #include "core/base/poll_set.h"
 #include "core/record/collector_node.h"
 #include "core/record/ticks.h"
+#include "core/trace/standing_still.h"
 
 namespace friday {
 
@@ -84,6 +85,7 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   for (const char* part : {"nodes", "files"})
     if (auto made = make_directory_beneath(inside(part)); !made) return std::unexpected(made.error());
   std::unique_ptr<Collector> collector(new Collector(std::move(options)));
+  if (auto opened = open_standing_still(collector->options_.recording)) collector->still_ = std::move(*opened);
   FRIDAY_TRY_VOID(collector->open_tokens());
   FRIDAY_TRY_VOID(collector->begin_generation());
   if (!collector->outsiders_.start(collector->tokens_.get()))

@@ -158,6 +158,7 @@ class Collector {
   uint64_t ticks_per_second_;
   std::string boot_id_;
   shim::HelloReply machine_;  // what each process is told about this machine
+  UniqueFd still_;            // core/trace/standing_still.h
   UniqueFd tokens_;           // the TokenArea (shim_abi.h); locked shared while this collector lives
   uint64_t sharing_ = 0;      // key of its TokenArea (format::FileHeader::sharing)
   Outsiders outsiders_;

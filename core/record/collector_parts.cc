@@ -12,6 +12,7 @@
 #include "core/base/poll_set.h"
 #include "core/record/collector_node.h"
 #include "core/trace/kept_once.h"
+#include "core/trace/standing_still.h"
 
 namespace friday {
 
@@ -92,6 +93,7 @@ int64_t Collector::recorded_until() const {
 // it: that one begins as a copy of it. What a lean trace leaves out is in others of its generation, so all of these are
 // needed together.
 void Collector::remove_old(int64_t now) {
+  if (!try_moving(still_)) return;  // somebody copies the files; the next cut comes soon
   const int64_t kept = now - options_.keep_ns;
   const auto key = [](const uint8_t(&uuid)[16]) { return std::vector<uint8_t>(std::begin(uuid), std::end(uuid)); };
   std::map<std::vector<uint8_t>, Node*> by_uuid;
@@ -125,6 +127,7 @@ void Collector::remove_old(int64_t now) {
     }
     if (empty && options_.lean) remove_repeated(generation);
   }
+  end_moving(still_);
 }
 
 // Removes the payload that traces of a generation have received again and again.

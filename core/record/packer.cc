@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ranges>
 
@@ -15,11 +16,16 @@
 #include "core/trace/columns.h"
 #include "core/trace/leaving_out.h"
 #include "core/trace/record.h"
+#include "core/trace/standing_still.h"
 
 namespace friday {
 
 namespace {
 
+using namespace std::chrono_literals;
+
+constexpr auto kPause = 5ms;              // between two looks whether the files may change again
+constexpr auto kLongestStandstill = 60s;  // at the end; then the traces stay as they are
 constexpr uint64_t kNotedToTheEnd = ~uint64_t{0};
 
 }  // namespace
@@ -65,6 +71,7 @@ bool Packer::start() {
     reading_.reset(ends[0]);
     writing_.reset(ends[1]);
     woken_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (auto opened = open_standing_still(recording_)) still_ = std::move(*opened);
     thread_ = background_thread([this] { run(); });
   }
   if (!thread_.joinable())
@@ -122,8 +129,16 @@ void Packer::run() {
   bool more = true;
   while (!stop_ && (more || !work_.empty())) {
     more &= take_messages(work_.empty());
-    if (!work_.empty()) pack(*work_.front());
+    if (!work_.empty() && !pack_first()) std::this_thread::sleep_for(kPause);
   }
+}
+
+// Returns false if somebody copies the files.
+bool Packer::pack_first() {
+  if (!try_moving(still_)) return false;
+  pack(*work_.front());
+  end_moving(still_);
+  return true;
 }
 
 // Compresses one block of the first trace in the queue, which then moves to the end of the queue. Blocks of a part come
@@ -287,7 +302,9 @@ void Packer::finish(bool hurry) {
   thread_.join();
   if (!hurry) {
     take_messages(false);
-    while (!work_.empty()) pack(*work_.front());
+    auto waited = 0ms;
+    while (!work_.empty() && waited < kLongestStandstill)
+      if (!pack_first()) std::this_thread::sleep_for(kPause), waited += kPause;
   }
 }
 

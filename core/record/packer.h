@@ -111,6 +111,7 @@ class Packer {
   bool start();
   bool send(const Message& message);
   void run();
+  bool pack_first();
   bool take_messages(bool wait);
   void pack(Trace& trace);
   bool move_block(Trace& trace);
@@ -127,6 +128,7 @@ class Packer {
   std::shared_ptr<Repeats> repeats_;  // of the present generation; used by the collector only
   std::vector<std::unique_ptr<Trace>> traces_;
   UniqueFd reading_, writing_, woken_;
+  UniqueFd still_;  // standing_still.h
   std::thread thread_;
   uint64_t asked_ = 0;              // number of messages sent
   std::atomic<uint64_t> done_ = 0;  // number of messages whose work is done

@@ -136,7 +136,8 @@ void note_modules() {
   MapLine map;
   for (const char* p = read_maps(); (p = parse_map_line(p, &map));) {
     ModuleReply* reply;
-    if (!map.inode || is_of_recorder(map) || !collector_module({-1, map.path, map.inode, false, false}, &reply)) continue;
+    if (!map.inode || is_of_recorder(map) || !collector_module({-1, map.path, map.inode, false, false}, &reply))
+      continue;
     PatchedModule done;
     for (uint64_t i = 0; i < control.patch_count; i++) {
       const Patch& patch = ((const Patch*)control.patches)[i];

@@ -65,7 +65,8 @@ void instrument(const HelloReply& hello, const uint64_t* auxv) {
   for (const char* p = maps; (p = parse_map_line(p, &map));) {
     const bool code = (map.protection & PROT_EXEC) && map.low != control.text_low;
     ModuleReply* reply;
-    if (!map.inode || is_of_recorder(map) || !collector_module({-1, map.path, map.inode, code, false}, &reply)) continue;
+    if (!map.inode || is_of_recorder(map) || !collector_module({-1, map.path, map.inode, code, false}, &reply))
+      continue;
     PatchedModule done;
     const ModuleView module = {map.low, map.high, map.offset, map.protection, map.path};
     // Also if it has no sites: the room that is reserved beside the module has the jump pads of a debugger's

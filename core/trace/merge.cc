@@ -19,6 +19,7 @@
 #include "core/base/fd.h"
 #include "core/base/files.h"
 #include "core/base/sparse.h"
+#include "core/trace/draft.h"
 #include "core/trace/json_file.h"
 #include "core/trace/packed.h"
 #include "core/trace/reader.h"
@@ -38,41 +39,6 @@ bool is_prefix(const std::string& text) {
   auto letter = [](char c) { return isalpha(static_cast<unsigned char>(c)); };
   return !text.empty() && std::ranges::all_of(text, allowed) && std::ranges::any_of(text, letter);
 }
-
-// A temporary directory beside the output's place. The destructor removes it unless move_to() succeeded.
-class Draft {
- public:
-  static Result<Draft> beside(const std::string& place) {
-    std::string name = place + ".partial-XXXXXX";
-    if (!::mkdtemp(name.data())) return fail_errno(errno, fmt::format("cannot make a directory beside {}", place));
-    return Draft(name);
-  }
-  Draft(Draft&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ~Draft() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
-  // Flushes everything to disk before the rename: the new name must not become durable before its contents.
-  Result<void> move_to(const std::string& place) {
-    FRIDAY_TRY(directory, open_file(path_, O_RDONLY | O_DIRECTORY));
-    if (::syncfs(directory.get()) != 0) return fail_errno(errno, fmt::format("cannot write {} to the disk", path_));
-    if (::renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, place.c_str(), RENAME_NOREPLACE) != 0) {
-      // Some file systems do not support RENAME_NOREPLACE. A plain rename(2) replaces nothing but an empty directory.
-      if (errno != EINVAL || ::rename(path_.c_str(), place.c_str()) != 0)
-        return fail_errno(errno, fmt::format("cannot rename {} to {}", path_, place));
-    }
-    path_.clear();
-    std::string parent = fs::path(place).parent_path().string();
-    if (auto above = open_file(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY)) ::fsync(above->get());
-    return {};
-  }
-
- private:
-  explicit Draft(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 class Merger {
  public:

@@ -85,6 +85,7 @@ NodeEnd end_from_json(const json& object) {
   if (how == "running") end.how = NodeEnd::How::running;
   if (how == "exec") end.how = NodeEnd::How::replaced;
   if (how == "continued") end.how = NodeEnd::How::continued;
+  if (how == "saved") end = {NodeEnd::How::limited, 0, "it was saved (friday live) while it went on"};
   return end;
 }
 

@@ -1,0 +1,137 @@
+"""`friday live REC save` and `record --save-on`: what a recording holds at a moment becomes a recording of its own, while it goes on."""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import time
+
+import pytest
+from conftest import SLOWNESS, wait_until
+from test_lean import set_random_values
+from test_record_keep import CHAIN, FORKS, PYTHON, THREADS
+from test_redis import Redis, put_and_get
+
+
+def save(recorder, recording, *options, code=0):
+    done = recorder.run([recorder.friday, "live", recording, "save", "--json", *options], timeout=60)
+    assert done.returncode == code, done
+    return json.loads(done.stdout) if code == 0 else done.stderr
+
+
+def node_count(recording):
+    return sum(name.isdigit() for name in os.listdir(recording / "nodes"))
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("program", [CHAIN, THREADS, FORKS], ids=["chain", "threads", "forks"])
+@pytest.mark.parametrize("options", [["--keep", "1s"], []], ids=["keep", "all"])
+def test_at_any_moment(program, options, recorder):
+    """Also while a part begins, while its image is written, and while blocks are compressed."""
+    chance = random.Random(7)
+    running = recorder.start_record([PYTHON, "-c", program, "8"], name="it", options=options)
+    recording = running.recording
+    wait_until(lambda: (recording / "nodes" / "0" / "node.json").exists(), "nothing is recorded", 30 * SLOWNESS)
+    saved, end = [], time.monotonic() + 6
+    while time.monotonic() < end:
+        time.sleep(chance.uniform(0.1, 0.6))
+        saved.append(save(recorder, recording, "-o", recorder.directory / f"saved-{len(saved)}"))
+    recorder.finish_record(running)
+    for each in saved:
+        recorder.verify(each["path"], timeout=240)
+    assert sum(each["under_way"] > 0 for each in saved) >= 2, saved
+    recorder.verify(recording, timeout=240)
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("lean", [[], ["--lean"]], ids=["plain", "lean"])
+def test_a_group_under_load(lean, recorder, ports, tmp_path):
+    """Redis with two replicas: the programs and the recorder go on, and what is saved stays when the recording removes it."""
+    redis = Redis(recorder, ports(3), tmp_path, record=["--keep", "6s", *lean])
+    recording = redis.running.recording
+    redis.wait_for_copies()
+    saved = []
+    end = time.monotonic() + 12
+    while time.monotonic() < end:
+        redis.load(2000, "set,get,lpush")
+        set_random_values(redis.ports[0], 300, 4000)
+        if len(saved) < 3:
+            saved.append(save(recorder, recording, "-o", recorder.directory / f"saved-{len(saved)}"))
+    put_and_get(redis)
+    redis.wait_for_copies()
+    redis.end()
+    shown = [recorder.verify(each["path"], timeout=240).stderr for each in saved]
+    assert all(each["under_way"] >= 3 and each["linked"] > 0 for each in saved), saved
+    assert not lean or "was made again" in shown[-1], shown
+    assert any(not (recording / "nodes" / name).exists() for name in os.listdir(pathlib.Path(saved[0]["path"]) / "nodes")), "nothing was removed"
+
+
+def test_who_saves_may_be_killed(recorder):
+    """The recorder goes on compressing and removing, and the next one saves."""
+    running = recorder.start_record([PYTHON, "-c", CHAIN, "6"], name="it", options=["--keep", "1s"])
+    recording = running.recording
+    wait_until(lambda: (recording / "nodes" / "2").exists(), "there are no parts", 30 * SLOWNESS)
+    for _ in range(10):
+        killed = recorder.start([recorder.friday, "live", recording, "save", "-o", recorder.directory / "never"])
+        time.sleep(0.02)
+        killed.signal(signal.SIGKILL)
+        killed.finish()
+        shutil.rmtree(recorder.directory / "never", ignore_errors=True)
+    recorder.verify(save(recorder, recording)["path"], timeout=240)
+    recorder.finish_record(running)
+    assert node_count(recording) <= 4 and not list((recording / "nodes").glob("*/trace")), os.listdir(recording / "nodes")
+    recorder.verify(recording, timeout=240)
+
+
+CRASHES = """
+import ctypes, os, sys, time
+time.sleep(1)
+print("lost 17 rows", flush=True)
+time.sleep(0.2)
+if sys.argv[1] == "crash":
+    if os.fork() == 0:
+        ctypes.string_at(8)
+    os.wait()
+time.sleep(3)
+"""
+
+
+@pytest.mark.parametrize("trigger, says", [("crash", "was killed by SIGSEGV"), ("/lost [0-9]+ rows/", "wrote what matches /lost [0-9]+ rows/: lost 17 rows")])
+@pytest.mark.parametrize("how", ["record", "live"])
+def test_when_something_happens(trigger, says, how, recorder):
+    """In the moment, although the program goes on."""
+    what = "crash" if trigger == "crash" else "no"
+    options = ["--save-on", trigger] if how == "record" else []
+    running = recorder.start_record([PYTHON, "-c", CRASHES, what], name="it", options=options)
+    recording = running.recording
+    if how == "live":
+        wait_until(lambda: (recording / "nodes" / "0" / "node.json").exists(), "nothing is recorded", 30 * SLOWNESS)
+        done = recorder.run([recorder.friday, "live", recording, "save", "--when", trigger], timeout=60)
+        assert done.returncode == 0 and says in done.stdout, done
+    finished = recorder.finish_record(running)
+    place = recording.parent / f"{recording.name}-saved-1"
+    assert says in (finished.stderr if how == "record" else done.stdout)
+    assert not (recording.parent / f"{recording.name}-saved-2").exists()
+    recorder.verify(place, timeout=240)
+    info = recorder.info(place)["nodes"]
+    assert info[0]["ended"] == "recording ended: it was saved (friday live) while it went on", info[0]
+    assert info[0]["events"] < recorder.info(recording)["nodes"][0]["events"]
+
+
+def test_what_says_no_moment(recorder):
+    for text, says in [("crsh", "says no moment to save at"), ("/(/", "is not a regular expression"), ("//", "says no moment")]:
+        done = recorder.run([recorder.friday, "record", "-o", recorder.directory / "never", "--save-on", text, "--", "/bin/true"])
+        assert done.returncode == 2 and says in done.stderr and not (recorder.directory / "never").exists(), done
+
+
+def test_where_it_cannot_be(recorder):
+    recording = recorder.record(["/bin/true"], name="it").path
+    assert "exists already" in save(recorder, recording, "-o", recording, code=2)
+    assert "lies inside of" in save(recorder, recording, "-o", recording / "nodes" / "9", code=2)
+    assert "there is no directory" in save(recorder, recording, "-o", recorder.directory / "no" / "where", code=2)
+    assert "there is no recording" in save(recorder, recorder.directory / "nothing", code=2)
+    assert "is not being recorded any more" in save(recorder, recording, "--when", "crash", code=2)
+    assert not [name for name in os.listdir(recorder.directory) if "partial" in name]
+    recorder.verify(save(recorder, recording)["path"])
