@@ -19,8 +19,6 @@
 namespace friday {
 namespace {
 
-constexpr std::chrono::milliseconds kPause{50};       // between two looks at the traces
-constexpr std::chrono::milliseconds kLookAgain{500};  // between two looks for new nodes
 // A write is committed when its call has returned. Lines are held back for so long, so that those of other nodes that
 // were written before come first.
 constexpr int64_t kHeldNs = 100'000'000;
@@ -111,8 +109,8 @@ int follow_log(Recording recording, const std::string& nodes, const LineFilter& 
     if (auto read = follower.poll(); !read) return complain("log", read.error());
     if (!live) break;
     follower.print(recording, now_ns() - kHeldNs);
-    std::this_thread::sleep_for(kPause);
-    if (std::chrono::steady_clock::now() - looked < kLookAgain) continue;
+    std::this_thread::sleep_for(kBetweenLooks);
+    if (std::chrono::steady_clock::now() - looked < kLookForNodes) continue;
     looked = std::chrono::steady_clock::now();
     // A node that is just being made may not be readable yet.
     if (auto again = Recording::open(recording.path())) recording = std::move(*again);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -11,6 +12,9 @@
 #include "core/trace/trace_tail.h"
 
 namespace friday {
+
+inline constexpr std::chrono::milliseconds kBetweenLooks{50};   // from one look at growing traces to the next,
+inline constexpr std::chrono::milliseconds kLookForNodes{500};  // and for new nodes
 
 struct TimedLine {
   int64_t ns;  // CLOCK_MONOTONIC of the recorded machine, at the entry of the write that completed the line

@@ -35,9 +35,7 @@ namespace {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr auto kPause = 50ms;       // between two looks at what the nodes write
-constexpr auto kLookAgain = 500ms;  // between two looks at which nodes there are, and how they ended
-constexpr auto kApart = 10s;        // from one save to the next, at least
+constexpr auto kApart = 10s;  // from one save to the next, at least
 constexpr std::array kFaults = {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGTRAP};
 
 struct Trigger {
@@ -70,7 +68,7 @@ class Watch {
     std::optional<std::string> found;
     const auto now = std::chrono::steady_clock::now();
     const bool first = looked_ == std::chrono::steady_clock::time_point{};
-    if (now - looked_ >= kLookAgain) {
+    if (now - looked_ >= kLookForNodes) {
       looked_ = now;
       if (auto crash = look_at_nodes()) found = std::move(crash);
     }
@@ -170,7 +168,7 @@ int save_now(const SavingOptions& options, const std::string& why) {
 // Waits for a moment. False: the recorder is gone.
 bool pause_while_recorded(bool with_recorder) {
   pollfd input{with_recorder ? STDIN_FILENO : -1, POLLIN, 0};
-  return ::poll(&input, 1, std::chrono::milliseconds(kPause).count()) <= 0;
+  return ::poll(&input, 1, static_cast<int>(kBetweenLooks.count())) <= 0;
 }
 
 }  // namespace

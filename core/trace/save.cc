@@ -46,7 +46,14 @@ using Page = std::array<std::byte, format::kHeaderSize>;
 struct UnderWay {
   UniqueFd trace;
   Page page;
+  json
+      description;  // its node.json, from before `page` was read: what ended later has not ended yet; null: it has none
   const format::FileHeader& header() const { return *reinterpret_cast<const format::FileHeader*>(page.data()); }
+  bool goes_on() const {
+    if (header().ended || !description.is_object()) return !header().ended;
+    const auto ended = description.find("ended");
+    return ended == description.end() || !ended->is_object() || ended->value("how", json("running")) == "running";
+  }
 };
 
 class Saver {
@@ -81,7 +88,10 @@ class Saver {
     for (const std::string& name : names)
       if (canonical_number(name)) ids_.push_back(name);
     for (const std::string& id : ids_)
-      if (auto opened = open_beneath(directory_of(id).below("trace"))) under_way_[id].trace = std::move(*opened);
+      if (auto opened = open_beneath(directory_of(id).below("trace"))) {
+        under_way_[id].trace = std::move(*opened);
+        if (auto read = read_json(directory_of(id).below("node.json"))) under_way_[id].description = *std::move(read);
+      }
     for (auto& [id, node] : under_way_)
       if (!read_exactly(node.trace.get(), node.page, 0)) node.trace.reset();
     std::erase_if(under_way_, [&](const auto& each) {
@@ -124,10 +134,10 @@ class Saver {
       if (node == under_way_.end() || (name != "trace" && name != "trace.zst" && name != "node.json"))
         FRIDAY_TRY_VOID(take_file(directory.below(name), target));
       else if (name == "trace.zst") FRIDAY_TRY_VOID(copy_file(directory.below(name), target));
-      else if (name == "node.json") FRIDAY_TRY_VOID(describe_node(directory.below(name), target));
+      else if (name == "node.json") FRIDAY_TRY_VOID(describe_node(node->second, target));
     }
     if (node == under_way_.end()) return {};
-    saved_.under_way++;
+    saved_.under_way += node->second.goes_on();
     return copy_trace(node->second, directory, to);
   }
 
@@ -163,16 +173,11 @@ class Saver {
     return {};
   }
 
-  // The recorder says only later how the node ended, if it has.
-  static Result<void> describe_node(const Beneath& from, const std::string& to) {
-    auto read = read_json(from);
-    if (!read) return std::unexpected(read.error());
-    if (!read->is_object()) return {};
-    json& object = *read;
+  static Result<void> describe_node(const UnderWay& node, const std::string& to) {
+    json object = node.description;
+    if (!object.is_object()) return {};
     object.erase("recorder");
-    const auto ended = object.find("ended");
-    if (ended == object.end() || !ended->is_object() || ended->value("how", json("running")) == "running")
-      object["ended"] = {{"how", "saved"}, {"detail", 0}};
+    if (node.goes_on()) object["ended"] = {{"how", "saved"}, {"detail", 0}};
     return write_file_atomically(to, object.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
   }
 
