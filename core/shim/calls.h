@@ -118,7 +118,8 @@ struct Recorded {
   Contents contents;
   uint64_t entry, exit;  // ticks
 };
-Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
+// `since`: the ticks when it was made first, if it has waited before; 0: it has not.
+Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since = 0);
 // Ends the recording at a call that was made but cannot be recorded. The message to the user has `why` after the call.
 void end_at_call(CallFrame* frame, long result, const char* why);
 // Another thread or process has unmapped or truncated what the call wrote to, before this thread had the token again.

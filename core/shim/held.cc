@@ -114,8 +114,12 @@ long wait_for_signal(ThreadArea* area, const CallFrame* frame, uint64_t since) {
   changed[1] = (uint64_t)info;
   const long result = friday_interruptible(area, sys::rt_sigtimedwait, changed);
   if (result == kPokeSignal && info[3] == kPokeValue) {
-    area->poked = 1;
+    area->poked |= kPoked;
     part_note_thread(area, 0);
+    return -EINTR;
+  }
+  if (result == kPokeSignal && info[3] == kLookValue) {
+    area->poked |= kPokedToLook;
     return -EINTR;
   }
   signals_unmask(info);

@@ -142,6 +142,7 @@ void leave_process(ThreadArea* area) {
   const bool clean = code_give_back();
   if (vdso_was_at) give_back_vdso();
   if (area->look_timer) native(sys::timer_delete, area->look_timer - 1);
+  part_look_no_more();
   if (area->clear_tid) native(sys::set_tid_address, area->clear_tid);
   native(sys::prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
   // Programs that the process executes from now on are not recorded.

@@ -11,6 +11,8 @@
 #include <linux/futex.h>
 #include <linux/mman.h>
 #include <linux/personality.h>
+#include <linux/signal.h>
+#include <linux/time.h>
 
 #include "core/shim/calls.h"
 #include "core/shim/collector.h"
@@ -266,6 +268,51 @@ static void tell_obstacle(const char* why, long pause_ns) {
   collector_notice("its recording cannot be cut off at the front: ", why);
 }
 
+static uint32_t look_every_ms;
+static int32_t look_timer = -1;  // the kernel's id
+
+// Only a timer of the process's own wakes it up safely: a signal from the collector could reach a program that it is
+// just about to execute, which has no handler and would die of it. The kernel removes timers and their signals first.
+void part_look_again() {
+  look_timer = -1;
+  if (!look_every_ms) return;
+  struct {
+    uint64_t value;
+    int32_t signal, notify;
+    int32_t rest[12];
+  } event = {kLookValue, kPokeSignal, SIGEV_SIGNAL, {}};
+  int32_t timer = 0;
+  if (failed(native(sys::timer_create, CLOCK_MONOTONIC, &event, &timer)))
+    return;  // then a part begins when it wakes up
+  look_timer = timer;
+  const uint64_t each[2] = {look_every_ms / 1000, look_every_ms % 1000 * 1'000'000ull};
+  const uint64_t when[4] = {each[0], each[1], each[0], each[1]};
+  native(sys::timer_settime, timer, 0, when, 0);
+}
+
+void part_look_every(uint32_t milliseconds) {
+  look_every_ms = milliseconds;
+  part_look_again();
+}
+
+void part_look_no_more() {
+  if (look_timer >= 0) native(sys::timer_delete, look_timer);
+  look_timer = -1;
+}
+
+static uint64_t begun_with;  // events of the present part when the process went on in it
+
+// A forked child begins as a copy of its parent, so as long as it has no image of its own, its parent's part is kept.
+static bool has_news() {
+  const FileHeader& header = *trace_header();
+  return header.wanted == kPartInAnyCase || header.features & kFeatureForkChild || header.events != begun_with;
+}
+
+bool part_is_due(uint32_t poked) {
+  constexpr uint32_t kBoth = kPokedToLook | kMayBeginPart;
+  return (poked & kBoth) == kBoth && control.mode == kModeRecord && part_wanted() && has_news();
+}
+
 void part_copies_differ() { copies_differ = true; }
 
 void part_reap() {
@@ -286,6 +333,10 @@ static void describe_image(const CallFrame* frame, const ThreadArea* area, Told*
 
 void part_begin(CallFrame* frame, ThreadArea* area) {
   static Told own;
+  if (!has_news()) {
+    trace_header()->wanted = kNoPart;
+    return;
+  }
   if (tried && !elapsed(tried, pause)) return;
   if (const char* why = obstacle(frame, area)) return tell_obstacle(why, kLookAgain);
   part_reap();
@@ -319,6 +370,7 @@ void part_begin(CallFrame* frame, ThreadArea* area) {
     ThreadArea* other = area_of(table->of[i].number);
     if (other->call_logged) release_again(other);
   }
+  begun_with = trace_header()->events;
 }
 
 extern "C" void friday_resume_thread() {

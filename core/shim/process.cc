@@ -168,6 +168,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     signals_apply_mask(area);
     area->tid = (uint32_t)native(sys::getpid);
     trace_detach();
+    part_look_again();
     if (!follow || !trace_attach(trace_fd)) {
       control.mode = kModePassThrough;
       group_forget();

@@ -27,7 +27,14 @@ inline constexpr uint64_t kHeldAt = 0x3000;
 inline constexpr uint64_t kSignalStackAt = 0x4000, kSignalStackSize = 0x10000;
 
 // ---- part.cc: the recording of a running process goes on in a new trace, a part, which begins with a start image
-inline bool part_wanted() { return __builtin_expect(trace_header()->wanted != 0, 0); }
+inline bool part_wanted() { return __builtin_expect(trace_header()->wanted != format::kNoPart, 0); }
+// So often, in milliseconds, a process that makes no calls looks whether one is wanted. For each process anew, as its
+// timer is neither inherited by a fork nor kept by an exec. 0: never.
+void part_look_every(uint32_t milliseconds);
+void part_look_again();    // in a forked child
+void part_look_no_more();  // the shim leaves the process
+// Whether a thread that was interrupted shall begin one before it makes its call again. `poked`: ThreadArea::poked.
+bool part_is_due(uint32_t poked);
 // At the entry of a call: begins a part, unless something makes that impossible at the moment.
 void part_begin(CallFrame* frame, ThreadArea* area);
 void part_copies_differ();  // the program has asked that forked children do not get some memory (madvise(2))

@@ -58,14 +58,14 @@ long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recor
 
 }  // namespace
 
-Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since) {
   Recorded done;
   const uint32_t files = group_files();
   done.changed = files ? shared_to_change(frame) : ChangedFile{};
   done.hash = input_hash(info, frame, &done.contents);
   done.stolen = false;
   done.entry = ticks_now();
-  area->call_ticks = done.entry;
+  area->call_ticks = since ? since : done.entry;
   trace_header()->running = kInCall;
   trace_header()->dies_of = signals_own_death(frame, area);
   const bool shared = (live_threads > 1 || group_member()) && !done.changed.object;
@@ -76,7 +76,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   done.result = chaos                  ? chaos_call(area, frame, info, plan)
                 : done.changed.object  ? make_change(frame, area, info, &done)
                 : info.flags & kPathIn ? call_with_path(area, frame, info)
-                                       : interruptible_call(area, frame);
+                                       : interruptible_call(area, frame, since != 0);
   done.exit = ticks_now();
   trace_header()->dies_of = 0;
   // A process may have mapped the file during the call.
@@ -169,15 +169,17 @@ const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info,
 }
 
 // Makes and records a call that the table describes. Returns true if it must be made again, because it was interrupted
-// by a signal that turned out to have no handler.
-bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+// by a signal that turned out to have no handler, or for a part. `since` as for make_call().
+bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since) {
   uint32_t before[2];
   note_lengths(info, frame, before);
   const bool coded = is_coded(info);
   Block out = coded ? coded_output(frame) : Block(), inner;
   if (info.inputs[0].shape == Shape::iocbs) aio_note_submitted(arguments_of(frame));
   if (frame->rax == sys::msync) state_synced(frame, area);
-  Recorded done = make_call(frame, area, info);
+  area->poked = kMayBeginPart;
+  Recorded done = make_call(frame, area, info, since);
+  area->poked = 0;
   const bool not_made = done.result == kNotMade;
   if (info.inputs[0].shape == Shape::iocbs) aio_forget_refused(arguments_of(frame), done.result);
   if (not_made && !done.stolen) return !signals_deliver(frame, area, Moment::before_call);
@@ -342,7 +344,13 @@ void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 }
 
 void record_described(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
-  while (record_once(frame, area, info)) {}
+  uint64_t since = 0;
+  while (record_once(frame, area, info, since)) {
+    since = 0;
+    if (!part_wanted()) continue;
+    since = area->call_ticks;
+    part_begin(frame, area);
+  }
 }
 
 void record_failed(CallFrame* frame, ThreadArea* area, long error) {

@@ -59,6 +59,13 @@ struct CallFrame {
   CallFrame* previous;
 };
 
+// ThreadArea::poked
+enum Poked : uint32_t {
+  kPoked = 1,
+  kPokedToLook = 2,   // whether a part is wanted (part_arm)
+  kMayBeginPart = 4,  // set by the thread itself: before its call is made again, a part may begin
+};
+
 // The state of one thread. %gs points to it; the core finds it by the thread's number.
 struct ThreadArea {
   uint64_t stack_top;   // %gs:0   where the next entry into the shim begins its stack
@@ -91,7 +98,7 @@ struct ThreadArea {
   } pending[16];
   uint64_t pauses;      // `pause` instructions that the thread has executed
   uint64_t yield_kind;  // format::YieldKind of the yield under way
-  uint32_t poked;       // not 0: a signal of the shim's own has arrived. A call that it interrupted is made again
+  uint32_t poked;       // Poked: a signal of the shim's own has arrived. A call that it interrupted is made again
   uint32_t borrowed;    // not 0: a vfork child acts as this thread (vfork.cc)
   uint64_t call_mask;   // if `waited`: the signal mask that the interrupted call waited with
   uint32_t waited;
@@ -379,6 +386,9 @@ struct HelloReply {
   uint32_t state_every;  // every how many calls a thread's state is hashed; 0: never
   // The process's output is kept (format::kOutput) up to so many MiB and half of what its trace has; 0: not at all.
   uint32_t output_mib;
+  // How often a process looks whether a part is wanted although it makes no calls, in milliseconds; 0: never.
+  uint32_t look_for_part_ms;
+  uint32_t reserved;
   uint64_t chaos_key;  // ChaosPlace::key of the process; 0: chaos is off
   // Offsets of functions in the vdso (vdso(7)); 0: it has no such function.
   uint64_t vdso_clock_gettime;

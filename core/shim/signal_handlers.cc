@@ -131,7 +131,7 @@ void on_sent(int signal, void* info, void* context) {
   UserContext* u = (UserContext*)context;
   const bool blocked = mask_at(area, u->context) & kForcedSignals & bit(signal);
   if (!blocked && actions[signal].handler > 1) return on_signal(signal, info, context);
-  area->poked = 1;  // an interrupted call is made again
+  area->poked |= kPoked;  // an interrupted call is made again
   if (blocked && signal != kPokeSignal) {
     held_add(area, signal, info);
     return abort_call(u->context);
@@ -261,9 +261,14 @@ void leave(UserContext* u, ThreadArea* area) {
 // signal for the program, which may use this number as well.
 void on_poke(int signal, void* info, void* context) {
   if (leave_is_due()) return leave((UserContext*)context, me());
-  if (((const uint64_t*)info)[3] != kPokeValue) return on_sent(signal, info, context);
+  const uint64_t value = ((const uint64_t*)info)[3];
+  if (value == kLookValue) {
+    me()->poked |= kPokedToLook;
+    return abort_call(((UserContext*)context)->context);
+  }
+  if (value != kPokeValue) return on_sent(signal, info, context);
   ThreadArea* area = me();
-  area->poked = 1;
+  area->poked |= kPoked;
   spin_poked(info);
   SignalContext& c = ((UserContext*)context)->context;
   part_note_thread(area, c.fpstate);

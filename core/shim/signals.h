@@ -100,24 +100,27 @@ struct Remaining {
 const uint64_t* remaining_arguments(const CallFrame* frame, uint64_t since, Remaining* left);
 
 // Makes a call again as long as only the shim's own signals have interrupted it (ThreadArea::poked). `make` is told
-// whether it is not the first time.
+// whether it is not the first time. Returns kNotMade if a part is due.
+bool part_is_due(uint32_t poked);  // process.h
 template <typename Make>
 inline long unless_poked(ThreadArea* area, Make&& make) {
   for (bool again = false;; again = true) {
-    area->poked = 0;
+    __atomic_and_fetch(&area->poked, kMayBeginPart, __ATOMIC_RELAXED);
     const long result = make(again);
     if (result != -EINTR && result != kNotMade) return result;
-    if (!__atomic_exchange_n(&area->poked, 0, __ATOMIC_RELAXED) || signals_pending(area)) return result;
+    const uint32_t poked = __atomic_fetch_and(&area->poked, kMayBeginPart, __ATOMIC_RELAXED);
+    if (!(poked & (kPoked | kPokedToLook)) || signals_pending(area)) return result;
+    if (part_is_due(poked)) return kNotMade;
   }
 }
-// Makes the program's call, which has begun at ThreadArea::call_ticks. Returns kNotMade if a signal for the program is
-// pending, so that its handler comes first.
-inline long interruptible_call(ThreadArea* area, CallFrame* frame) {
+// Makes the program's call, which has begun at ThreadArea::call_ticks; `resumed`: it has waited before. Returns
+// kNotMade if a signal for the program is pending, so that its handler comes first.
+inline long interruptible_call(ThreadArea* area, CallFrame* frame, bool resumed = false) {
   const uint64_t call = frame->rax;
   return unless_poked(area, [&](bool again) {
-    const bool looks = ever_held || concerns_held(call);
-    if (__builtin_expect(looks, 0)) return held_call(area, frame, again ? area->call_ticks : 0);
-    if (__builtin_expect(!again, 1)) return friday_interruptible(area, (long)call, arguments_of(frame));
+    const bool looks = ever_held || concerns_held(call), waited = again || resumed;
+    if (__builtin_expect(looks, 0)) return held_call(area, frame, waited ? area->call_ticks : 0);
+    if (__builtin_expect(!waited, 1)) return friday_interruptible(area, (long)call, arguments_of(frame));
     Remaining left;
     return friday_interruptible(area, (long)call, remaining_arguments(frame, area->call_ticks, &left));
   });

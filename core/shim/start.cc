@@ -156,6 +156,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   const bool replayed = friday_snapshot(&image_registers);
   signals_install();
   thread_arm(area);
+  if (!replayed) part_look_every(hello.look_for_part_ms);
   // Not before the handlers are installed, because signals may be pending that were blocked across execve(2).
   if (!replayed) signals_apply_mask(area);
   clear_vectors();

@@ -51,6 +51,13 @@ struct RefusedCall {
 };
 inline constexpr unsigned kMostRefused = 16;  // different calls; those beyond are not counted
 
+// FileHeader::wanted
+enum Wanted : uint32_t {
+  kNoPart = 0,
+  kPartWithNews = 1,  // if anything has happened in the present one
+  kPartInAnyCase = 2,
+};
+
 struct FileHeader {
   char magic[8];
   uint32_t version;
@@ -70,7 +77,7 @@ struct FileHeader {
   alignas(64) uint64_t committed;
   uint64_t events;      // events within `committed`
   uint32_t ended;       // 1 once an EndRecord is committed
-  uint32_t wanted;      // not 0: the collector wants the process to go on in a new trace. Stored by the collector
+  uint32_t wanted;      // Wanted: whether the process shall go on in a new trace. Stored by the collector
   uint32_t running;     // RunState
   uint64_t trapped;     // calls from code that was not patched, caught by Syscall User Dispatch
   uint64_t faulted_at;  // kFaulted: address of that instruction; 0: not known
