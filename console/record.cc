@@ -27,6 +27,8 @@
 namespace friday {
 namespace {
 
+constexpr uint64_t kLeastKept = 16u << 20;  // bytes of --keep SIZE
+
 struct RecordOptions {
   std::string recording, name, group, max_size;
   std::vector<std::string> command, predicates, keep_channel, drop_channel, save_on;
@@ -198,8 +200,13 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
     launch.collector.lean = std::move(lean);
   }
   if (!options.keep.empty() && !options.until_failure) {
-    FRIDAY_TRY(time, parse_time(options.keep));
-    launch.collector.keep_ns = time;
+    if (options.keep.find_first_of("KMGT") != std::string::npos) {
+      FRIDAY_TRY(size, parse_size(options.keep, kLeastKept));
+      launch.collector.keep_bytes = size;
+    } else {
+      FRIDAY_TRY(time, parse_time(options.keep));
+      launch.collector.keep_ns = time;
+    }
   }
   if (!options.quiet) launch.collector.tell = tell_as("record");
   if (!options.max_size.empty()) {
@@ -316,8 +323,8 @@ void add_record_command(CLI::App& app, int* status) {
                    "With --until-failure: end when so many runs have failed (default: 1)")
       ->check(CLI::Range(1u, 1000000u));
   command->add_option("--keep", options->keep,
-                      "Keep the last minutes only (10m, 30s, 2h): older parts of the recording are removed while the "
-                      "programs run. With "
+                      "Keep the last minutes only (10m, 30s, 2h), or what fits into this much of the disk (2G): older "
+                      "parts of the recording are removed while the programs run. With "
                       "--until-failure: which recordings stay: failed, all, or those that failed and the last K that "
                       "passed (default: 2)");
   command

@@ -44,7 +44,7 @@ Collector::Collector(CollectorOptions options)
   ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;
   boot_id_ = read_file("/proc/sys/kernel/random/boot_id").value_or("");
   machine_ = describe_vdso();
-  if (options_.keep_ns) cut_at_ = now_ns(CLOCK_MONOTONIC) + options_.keep_ns / kPartsKept;
+  if (keeps_last()) cut_at_ = now_ns(CLOCK_MONOTONIC) + 1;
   for (unsigned i = 0; i < std::size(format::kCpuidLeaves); i++) {
     auto& [a, b, c, d] = machine_.cpuid[i];
     __cpuid_count(format::kCpuidLeaves[i][0], format::kCpuidLeaves[i][1], a, b, c, d);
@@ -273,7 +273,7 @@ void Collector::finish(bool hurry) {
     remove_beneath({options_.recording, "tokens"});
   tokens_.reset();
   packer_.finish(hurry);
-  if (cut_at_) remove_old(until);
+  if (keeps_last()) remove_old(until);
 }
 
 void Collector::describe_soon(Node& node) {
@@ -283,7 +283,7 @@ void Collector::describe_soon(Node& node) {
 void Collector::do_due() {
   const int64_t now = now_ns(CLOCK_MONOTONIC);
   const std::vector<Node*> open = open_;
-  if (cut_at_ && cut_at_ <= now) cut();
+  if (cut_at_ && cut_at_ <= now) cut_if_due();
   for (Node* node : open) {
     if (node->close_at && node->close_at <= now) close_node(*node);
     else if (node->describe_at && node->describe_at <= now) write_description(*node);

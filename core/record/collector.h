@@ -49,9 +49,11 @@ struct CollectorOptions {
   bool compress = true;
   // Leave out what recorded processes have received from each other; needs `compress`.
   std::optional<LeanOptions> lean;
-  // How far back the recording reaches, in nanoseconds: the traces of a process are cut into parts, and those are
-  // removed that ended longer ago. 0: to the start of the programs.
+  // How far back the recording reaches: the traces of all processes are cut into parts, and those are removed that
+  // ended more nanoseconds ago, or that the newer ones leave no room for in so many bytes on disk. Both 0: to the start
+  // of the programs.
   int64_t keep_ns = 0;
+  uint64_t keep_bytes = 0;
   uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
   Progress::Tell tell;    // called during long file copies, for which programs wait; may be empty
 };
@@ -128,6 +130,8 @@ class Collector {
   void go_on_in_part(Node& node, UniqueFd image);
   void image_is_written(Node& node);
   static void await_image(Node& node);
+  bool keeps_last() const { return options_.keep_ns || options_.keep_bytes; }
+  void cut_if_due();
   void cut();
   Result<void> begin_generation();
   int64_t recorded_until() const;
@@ -137,6 +141,8 @@ class Collector {
   Node* restart_after_exec(Node& node, const shim::Request& hello);
   void give_room(Node& node);
   uint64_t room_left() const;
+  std::map<uint64_t, uint64_t> bytes_by_generation() const;
+  int64_t kept_since(int64_t now) const;
   void leave_out(Node& parent, const Error& error);
   void close_node(Node& node);
   void describe_soon(Node& node);
@@ -152,8 +158,13 @@ class Collector {
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Node*> open_;  // the nodes that are not closed
   uint32_t next_id_ = 0;
-  int64_t cut_at_ = 0;             // CLOCK_MONOTONIC of the next cut(); 0: there is none
-  std::vector<Uuid> generations_;  // of all nodes, from one cut() to the next; by each, its file of repeated payload
+  // The nodes that have begun from one cut() to the next.
+  struct Generation {
+    Uuid uuid;      // of its file of repeated payload
+    int64_t began;  // CLOCK_MONOTONIC
+  };
+  std::vector<Generation> generations_;
+  int64_t cut_at_ = 0;  // CLOCK_MONOTONIC when cut_if_due() looks again; 0: never
   uint32_t clock_kind_;
   uint64_t ticks_per_second_;
   std::string boot_id_;

@@ -26,9 +26,6 @@ inline int64_t now_ns(clockid_t clock) {
   return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-// With CollectorOptions::keep_ns: as many parts of a process together are as long as that.
-inline constexpr int64_t kPartsKept = 2;
-
 struct Collector::Node {
   uint32_t id = 0;
   NodeOrigin origin;

@@ -1,6 +1,6 @@
-// Recordings that reach back for a limited time (CollectorOptions::keep_ns). The traces of all processes are cut into
-// parts at the same moments; a part is a node of its own, which begins with a start image (core/shim/part.cc). What
-// ended before the time that is kept is removed while the programs run.
+// Recordings that reach back for a limited time (CollectorOptions::keep_ns, keep_bytes). The traces of all processes
+// are cut into parts at the same moments; a part is a node of its own, which begins with a start image
+// (core/shim/part.cc). What ended before the time that is kept is removed while the programs run.
 #include <sys/random.h>
 #include <sys/stat.h>
 
@@ -65,17 +65,41 @@ Result<void> Collector::begin_generation() {
   Uuid uuid;
   if (getrandom(uuid.data(), uuid.size(), 0) != static_cast<ssize_t>(uuid.size()))
     return fail(ErrorCode::io, "getrandom failed");
-  generations_.push_back(uuid);
+  generations_.push_back({uuid, now_ns(CLOCK_MONOTONIC)});
   if (options_.lean) packer_.begin_generation(uuid);
   return {};
 }
 
+// What is stored of each generation, without room given ahead.
+std::map<uint64_t, uint64_t> Collector::bytes_by_generation() const {
+  std::map<uint64_t, uint64_t> bytes;
+  for (const auto& node : nodes_) {
+    if (node->dropped) continue;
+    const uint64_t plain = node->header ? __atomic_load_n(&node->header->committed, __ATOMIC_RELAXED) : node->bytes;
+    bytes[node->generation] += node->packed ? plain + node->packed->stored - node->packed->removed : plain;
+  }
+  return bytes;
+}
+
+// Half of the time that is kept is one generation, or an eighth of the bytes.
+void Collector::cut_if_due() {
+  constexpr int64_t kLookAgain = 200'000'000, kShortest = 500'000'000;
+  const int64_t now = now_ns(CLOCK_MONOTONIC), age = now - generations_.back().began;
+  const auto size = [&] { return bytes_by_generation()[generations_.size() - 1]; };
+  const bool due =
+      options_.keep_ns ? age >= options_.keep_ns / 2 : age >= kShortest && size() >= options_.keep_bytes / 8;
+  if (due) cut();
+  const int64_t next = options_.keep_ns ? generations_.back().began + options_.keep_ns / 2 : 0;
+  cut_at_ = std::max(next, now + kLookAgain);
+}
+
 // Asks all processes to begin another part, and removes what is older than what is kept.
 void Collector::cut() {
-  cut_at_ = now_ns(CLOCK_MONOTONIC) + options_.keep_ns / kPartsKept;
   if (!begin_generation()) return;
+  // With lean traces a node keeps its generation.
+  const format::Wanted wanted = options_.lean ? format::kPartInAnyCase : format::kPartWithNews;
   for (const Node* node : open_)
-    if (node->header && node->hello) __atomic_store_n(&node->header->wanted, uint32_t{1}, __ATOMIC_RELEASE);
+    if (node->header && node->hello) __atomic_store_n(&node->header->wanted, uint32_t{wanted}, __ATOMIC_RELEASE);
   remove_old(now_ns(CLOCK_MONOTONIC));
 }
 
@@ -89,12 +113,27 @@ int64_t Collector::recorded_until() const {
   return last;
 }
 
+// CLOCK_MONOTONIC up to which the recording reaches back. Parts end a moment after the next generation has begun, so
+// one more generation stays than counts here.
+int64_t Collector::kept_since(int64_t now) const {
+  if (options_.keep_ns) return now - options_.keep_ns;
+  const auto bytes = bytes_by_generation();
+  uint64_t sum = packer_.beside();
+  uint64_t first = generations_.size() - 1;
+  for (auto each = bytes.rbegin(); each != bytes.rend(); ++each) {
+    sum += each->second;
+    if (sum > options_.keep_bytes / 4 * 3 && each->first != generations_.size() - 1) break;
+    first = each->first;
+  }
+  return generations_[first].began;
+}
+
 // A node is needed as long as it has not ended, or has ended in the time that is kept, or a needed node is a fork of
 // it: that one begins as a copy of it. What a lean trace leaves out is in others of its generation, so all of these are
 // needed together.
 void Collector::remove_old(int64_t now) {
   if (!try_moving(still_)) return;  // somebody copies the files; the next cut comes soon
-  const int64_t kept = now - options_.keep_ns;
+  const int64_t kept = kept_since(now);
   const auto key = [](const uint8_t(&uuid)[16]) { return std::vector<uint8_t>(std::begin(uuid), std::end(uuid)); };
   std::map<std::vector<uint8_t>, Node*> by_uuid;
   std::map<uint64_t, std::vector<Node*>> by_generation;
@@ -127,12 +166,13 @@ void Collector::remove_old(int64_t now) {
     }
     if (empty && options_.lean) remove_repeated(generation);
   }
+  std::erase_if(nodes_, [](const auto& node) { return node->dropped && node->closed; });
   end_moving(still_);
 }
 
 // Removes the payload that traces of a generation have received again and again.
 void Collector::remove_repeated(uint64_t generation) {
-  const Beneath file = kept_once_file(options_.recording, generations_[generation]);
+  const Beneath file = kept_once_file(options_.recording, generations_[generation].uuid);
   struct stat about;
   const auto opened = open_beneath(file);
   if (!opened || fstat(opened->get(), &about) != 0) return;

@@ -174,6 +174,9 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   reply.clock_kind = clock_kind_;
   reply.state_every = options_.state_every;
   constexpr uint64_t kMiB = 1 << 20;
+  constexpr int64_t kMs = 1'000'000, kOften = 250 * kMs, kRarely = 60'000 * kMs, kUsual = 2'000 * kMs;
+  const int64_t look = options_.keep_ns ? std::clamp(options_.keep_ns / 8, kOften, kRarely) : kUsual;
+  if (keeps_last()) reply.look_for_part_ms = static_cast<uint32_t>(look / kMs);
   reply.output_mib = static_cast<uint32_t>(std::min<uint64_t>((options_.output + kMiB - 1) / kMiB, UINT32_MAX));
   reply.chaos_key = chaos_key_of(now);
   if (options_.catch_all_only) reply.flags |= shim::kCatchAllOnly;

@@ -86,8 +86,10 @@ Result<int64_t> parse_time(const std::string& text) {
   const double factor = unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : unit == "d" ? 86400 : 0;
   const double time = number * factor * kSecond;
   if (error != std::errc{} || !(time >= kSecond && time <= kLongest))
-    return fail(ErrorCode::usage,
-                "{} is no time from 1s to a year: write a number and s, m, h or d, such as 30s or 10m", text);
+    return fail(
+        ErrorCode::usage,
+        "{} is no time from 1s to a year: write a number and s, m, h or d, such as 30s or 10m; or a size, such as 2G",
+        text);
   return static_cast<int64_t>(time);
 }
 

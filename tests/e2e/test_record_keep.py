@@ -139,6 +139,83 @@ def test_python(program, most, recorder):
     check(recorder, recording, "it", most)
 
 
+# Nothing happens in them, but that they wait: for time, alone or with threads that wait otherwise, and with children.
+IDLE = {
+    "alone": "import time; time.sleep(6)",
+    "threads": """
+import os, queue, select, socket, threading, time
+here, there = socket.socketpair()
+end, start = os.pipe()
+for wait in (queue.Queue().get, lambda: there.recv(10), lambda: select.select([there], [], []), lambda: os.read(end, 1), threading.Event().wait):
+    threading.Thread(target=wait, daemon=True).start()
+poll = select.epoll()
+poll.register(there, select.EPOLLIN)
+began = time.monotonic()
+poll.poll(6)
+assert 5.9 < time.monotonic() - began < 9, time.monotonic() - began
+os._exit(0)
+""",
+    "child": """
+import os, time
+if os.fork() == 0:
+    time.sleep(6)
+    os._exit(0)
+os.wait()
+""",
+}
+
+
+@pytest.mark.parametrize("program", IDLE)
+@pytest.mark.parametrize("lean", [[], ["--lean"]], ids=["plain", "lean"])
+def test_idle(program, lean, recorder):
+    """Its recording is cut once, with --lean again and again, and what it waits for comes in time."""
+    began = time.monotonic()
+    recording = recorder.record([PYTHON, "-c", IDLE[program]], name="it", options=["--keep", "2s", *lean], timeout=120)
+    assert recording.returncode == 0 and 6 <= time.monotonic() - began < 20 * SLOWNESS, recording
+    names = [node["name"] for node in recorder.info(recording)["nodes"]]
+    assert "it" not in names and "it/child-1" not in names, names
+    assert len(names) <= (10 if lean else 4), names
+    assert "cannot be cut off" not in recording.stderr, recording.stderr
+    recorder.verify(recording, timeout=240)
+
+
+# Receives what cannot be compressed, 20 MB a second.
+FLOOD = """
+import os, sys, time
+source = open("/dev/urandom", "rb", buffering=0)
+stop, total = time.monotonic() + 12, 0
+while time.monotonic() < stop:
+    total += len(source.read(1 << 16))
+    time.sleep(0.003)
+print(total)
+"""
+
+
+def stored(recording):
+    sizes = []
+    for trace in (recording / "nodes").glob("*/trace*"):
+        try:
+            sizes.append(trace.stat().st_blocks * 512)
+        except FileNotFoundError:
+            pass
+    return sum(sizes) >> 20
+
+
+@pytest.mark.limit(240)
+def test_what_fits_into_a_size(recorder):
+    """The recording never takes much more, with up to 16 MiB of room for each process."""
+    running = recorder.start_record([PYTHON, "-c", FLOOD], name="it", options=["--keep", "64M"])
+    most = 0
+    while running.process.poll() is None:
+        most = max(most, stored(running.recording))
+        time.sleep(0.05)
+    recording = recorder.finish_record(running)
+    assert int(recording.stdout) > 100_000_000, recording.stdout
+    assert most < 64 + 48 and 32 < stored(recording.path) <= 64, (most, stored(recording.path))
+    assert parts_of(recorder, recording, "it")[0]["name"] != "it"
+    recorder.verify(recording, timeout=240)
+
+
 def test_signals(recorder, tmp_path):
     (tmp_path / "signals.c").write_text(SIGNALS)
     subprocess.run(["gcc", "-O2", "-g", "-o", tmp_path / "signals", tmp_path / "signals.c", "-lm"], check=True)
@@ -241,7 +318,7 @@ def test_a_recorder_that_ends(sent, recorder):
     recorder.verify(running.recording, timeout=240)
 
 
-@pytest.mark.parametrize("text", ["0s", "10", "-5m", "s", "1y", "nan s", "1e9h", "2m3"])
+@pytest.mark.parametrize("text", ["0s", "10", "-5m", "s", "1y", "nan s", "1e9h", "2m3", "2g", "m"])
 def test_a_time_that_is_none(text, recorder):
     done = recorder.run([recorder.friday, "record", "-o", recorder.directory / "never", f"--keep={text}", "--", "/bin/true"])
     assert done.returncode == 2 and "write a number and s, m, h or d, such as 30s or 10m" in done.stderr, done
@@ -314,3 +391,10 @@ def test_limited_waits_take_as_long_as_they_should(recorder, tmp_path):
     recording = recorder.record([tmp_path / "waits"], name="it", options=["--keep", "2s"], timeout=120)
     assert recording.stdout == "waited\n", recording.stdout
     check(recorder, recording, "it")
+
+
+@pytest.mark.parametrize("text, says", [("1M", "is too small"), ("G", "is not a size"), ("2Gb", "is not a size"), ("-2G", "is not a size"), ("2G 10m", "is not a size")])
+def test_a_size_that_is_none(text, says, recorder):
+    done = recorder.run([recorder.friday, "record", "-o", recorder.directory / "never", f"--keep={text}", "--", "/bin/true"])
+    assert done.returncode == 2 and says in done.stderr, done
+    assert not (recorder.directory / "never").exists()
