@@ -134,7 +134,7 @@ std::optional<Stop> ReplaySession::compare_with_next_part(ReplayNode& node, Repl
   if (next == nodes.end() || next->problem || node.is_altered()) return std::nullopt;
   auto reader = TraceReader::open(recording_, next->id, TraceReader::Gaps::allow);
   if (!reader) return fail_node(node, id, reader.error().message);
-  if (!reader->header().events) return std::nullopt;
+  if (!reader->header().events || reader->lacks_image()) return std::nullopt;  // there is nothing to compare with
   const auto found = find_discontinuity(node, *reader);
   if (!found) return fail_node(node, id, found.error().message);
   if (!*found) return std::nullopt;

@@ -52,12 +52,11 @@ def test_a_group_under_load(lean, recorder, ports, tmp_path):
     redis = Redis(recorder, ports(3), tmp_path, record=["--keep", "6s", *lean])
     recording = redis.running.recording
     redis.wait_for_copies()
-    saved = []
-    end = time.monotonic() + 12
-    while time.monotonic() < end:
+    saved, start = [], time.monotonic()
+    while time.monotonic() < start + 13:
         redis.load(2000, "set,get,lpush")
         set_random_values(redis.ports[0], 300, 4000)
-        if len(saved) < 3:
+        if time.monotonic() > start + 4 * len(saved) + 3:
             saved.append(save(recorder, recording, "-o", recorder.directory / f"saved-{len(saved)}"))
     put_and_get(redis)
     redis.wait_for_copies()
