@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "core/base/fd.h"
+#include "core/base/sparse.h"
 
 namespace friday {
 
@@ -38,6 +39,18 @@ Result<void> Draft::move_to(const std::string& place) {
   std::string parent = fs::path(place).parent_path().string();
   if (auto above = open_file(parent.empty() ? "." : parent, O_RDONLY | O_DIRECTORY)) ::fsync(above->get());
   return {};
+}
+
+Result<struct stat> copy_to_draft(const Beneath& from, const std::string& to, const char* doing, Progress& progress) {
+  FRIDAY_TRY(source, open_beneath(from));
+  FRIDAY_TRY(target, open_file(to, O_WRONLY | O_CREAT | O_EXCL, 0600));
+  struct stat about;
+  if (::fstat(source.get(), &about) != 0) return fail_errno(errno, fmt::format("cannot examine {}", from.path()));
+  const auto size = static_cast<uint64_t>(about.st_size);
+  progress.begin(fmt::format("{} {}", doing, from.path()), size);
+  if (auto copied = copy_contents(source.get(), target.get(), size, &progress); !copied)
+    return fail(copied.error().code, "cannot copy {} to {}: {}", from.path(), to, copied.error().message);
+  return about;
 }
 
 }  // namespace friday

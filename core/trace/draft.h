@@ -2,10 +2,14 @@
 // at all. Use from one thread.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <string>
 #include <utility>
 
+#include "core/base/beneath.h"
 #include "core/base/error.h"
+#include "core/base/progress.h"
 
 namespace friday {
 
@@ -23,5 +27,9 @@ class Draft {
   explicit Draft(std::string path) : path_(std::move(path)) {}
   std::string path_;
 };
+
+// Copies a file of a recording to the new file `to` of a draft. `doing` begins what is told of the progress, such as
+// "copying". Returns what the copied file is.
+Result<struct stat> copy_to_draft(const Beneath& from, const std::string& to, const char* doing, Progress& progress);
 
 }  // namespace friday

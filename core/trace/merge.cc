@@ -18,7 +18,6 @@
 
 #include "core/base/fd.h"
 #include "core/base/files.h"
-#include "core/base/sparse.h"
 #include "core/trace/draft.h"
 #include "core/trace/json_file.h"
 #include "core/trace/packed.h"
@@ -226,15 +225,8 @@ void Merger::find_hosts() {
 }
 
 Result<void> Merger::copy_file(const Beneath& from, const std::string& to) {
-  FRIDAY_TRY(source, open_beneath(from));
-  FRIDAY_TRY(target, open_file(to, O_WRONLY | O_CREAT | O_EXCL, 0600));
-  struct stat status;
-  if (::fstat(source.get(), &status) != 0) return fail_errno(errno, fmt::format("cannot examine {}", from.path()));
-  const auto size = static_cast<uint64_t>(status.st_size);
-  progress_.begin("copying " + from.path(), size);
-  auto copied = copy_contents(source.get(), target.get(), size, &progress_);
-  if (!copied) return fail(copied.error().code, "cannot copy {} to {}: {}", from.path(), to, copied.error().message);
-  report_.bytes += size;
+  FRIDAY_TRY(about, copy_to_draft(from, to, "copying", progress_));
+  report_.bytes += static_cast<uint64_t>(about.st_size);
   ++report_.files;
   return {};
 }

@@ -192,14 +192,7 @@ class Saver {
   }
 
   Result<void> copy_file(const Beneath& from, const std::string& to) {
-    FRIDAY_TRY(source, open_beneath(from));
-    FRIDAY_TRY(target, open_file(to, O_WRONLY | O_CREAT | O_EXCL, 0600));
-    struct stat about;
-    if (::fstat(source.get(), &about) != 0) return fail_errno(errno, fmt::format("cannot examine {}", from.path()));
-    const auto size = static_cast<uint64_t>(about.st_size);
-    progress_.begin("saving " + from.path(), size);
-    if (auto copied = copy_contents(source.get(), target.get(), size, &progress_); !copied)
-      return fail(copied.error().code, "cannot copy {} to {}: {}", from.path(), to, copied.error().message);
+    FRIDAY_TRY(about, copy_to_draft(from, to, "saving", progress_));
     saved_.copied += static_cast<uint64_t>(about.st_blocks) * 512;
     return {};
   }
