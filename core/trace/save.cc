@@ -63,7 +63,8 @@ class Saver {
   Result<Saved> save(const std::string& place) {
     FRIDAY_TRY(draft, Draft::beside(place));
     {
-      FRIDAY_TRY(still, stand_still(from_, kLongestBlock));
+      const auto still = stand_still(from_, kLongestBlock);
+      if (!still) return std::unexpected(still.error());
       FRIDAY_TRY_VOID(look());
       FRIDAY_TRY_VOID(await_images());
       FRIDAY_TRY_VOID(make_directory(draft.path() + "/nodes"));
@@ -264,7 +265,7 @@ Result<std::string> place_for(const std::string& recording, const std::string& p
 }  // namespace
 
 Result<Saved> save_recording(const std::string& path, const std::string& place, Progress::Tell tell) {
-  FRIDAY_TRY(recording, Recording::open(path));
+  FRIDAY_TRY_VOID(Recording::open(path));
   std::error_code error;
   const std::string from = fs::canonical(path, error).string();
   if (error) return fail(ErrorCode::bad_input, "cannot resolve {}: {}", path, error.message());
