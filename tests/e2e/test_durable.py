@@ -149,8 +149,9 @@ def test_damage_to_a_compressed_trace(recorder, reader, what):
 
 
 def test_a_recording_is_read_while_blocks_leave_it(recorder, reader):
-    """`dump` of a live recording shows a prefix of it, whole, whichever form its parts have at that moment."""
-    command, progress = reader(count=100000, pause=0.0005)
+    """`dump` of a live recording shows a prefix of it, whole, whichever form its parts have at that moment. The trace grows
+    more slowly than any machine reads it: each dump reads it anew, and all of it."""
+    command, progress = reader(count=100000, pause=0.004)
     running = recorder.start_record(command, name="it")
     seen = 0
     wait_until(lambda: packed(running.recording).exists() and packed(running.recording).stat().st_size > 0, "nothing is compressed", 60)
