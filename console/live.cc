@@ -12,6 +12,7 @@
 
 #include "console/saving.h"
 #include "console/say.h"
+#include "console/switching.h"
 #include "core/base/counted.h"
 #include "core/trace/packed.h"
 #include "core/trace/recording.h"
@@ -25,7 +26,7 @@ using nlohmann::json;
 constexpr std::chrono::seconds kSample{1};  // the period over which the current rate is measured
 constexpr double kMega = 1e6;
 
-enum class State { recording, orphan, ended };
+enum class State { recording, standby, orphan, ended };
 
 struct LiveNode {
   const NodeInfo* info;
@@ -47,7 +48,8 @@ uint64_t disk_bytes(const std::string& path) {
 State state_of(const NodeInfo& node, const format::FileHeader& header) {
   if (header.ended || header.closed || node.end.how != NodeEnd::How::running || !program_lives(node))
     return State::ended;
-  return recorder_lives(node) ? State::recording : State::orphan;
+  if (!recorder_lives(node)) return State::orphan;
+  return node.on_standby ? State::standby : State::recording;
 }
 
 double hours_of(const Recording& recording, const NodeInfo& node, State state) {
@@ -92,6 +94,7 @@ std::string describe_state(const LiveNode& node) {
   const NodeInfo& info = *node.info;
   switch (node.state) {
     case State::recording: return fmt::format("recording (program {}, recorder {})", info.pid, info.recorder_pid);
+    case State::standby: return fmt::format("on standby (program {}, recorder {})", info.pid, info.recorder_pid);
     case State::orphan:
       return fmt::format(
           "its recorder ({}) is dead; the program ({}) goes on, and stores until {:.1f} MB more are used",
@@ -103,7 +106,13 @@ std::string describe_state(const LiveNode& node) {
 }
 
 const char* name_of(State state) {
-  return state == State::recording ? "recording" : state == State::orphan ? "recorder dead" : "ended";
+  switch (state) {
+    case State::recording: return "recording";
+    case State::standby: return "standby";
+    case State::orphan: return "recorder dead";
+    case State::ended: return "ended";
+  }
+  return "";
 }
 
 json to_json(const Recording& recording, const std::vector<LiveNode>& nodes) {
@@ -112,7 +121,7 @@ json to_json(const Recording& recording, const std::vector<LiveNode>& nodes) {
   uint64_t bytes = 0, disk = 0;
   double now = 0;
   for (const auto& node : nodes) {
-    if (node.state == State::recording) recorders.insert(node.info->recorder_pid);
+    if (node.state == State::recording || node.state == State::standby) recorders.insert(node.info->recorder_pid);
     bytes += node.header.committed, disk += node.disk, now += node.now.value_or(0);
     json entry = {{"id", node.info->id.value},
                   {"name", node.info->name},
@@ -162,11 +171,18 @@ namespace {
 
 struct LiveOptions {
   SavingOptions saving;
+  SwitchingOptions switching;
   std::string action;
 };
 
 int run_live(const LiveOptions& options) {
   if (options.action == "save") return save_live(options.saving);
+  if (options.action == "full" || options.action == "off") {
+    SwitchingOptions switching = options.switching;
+    switching.recording = options.saving.recording;
+    switching.record = options.action == "full";
+    return switch_recording(switching);
+  }
   return show_live(options.saving.recording, options.saving.as_json);
 }
 
@@ -174,13 +190,20 @@ int run_live(const LiveOptions& options) {
 
 void add_live_command(CLI::App& app, int* status) {
   auto options = std::make_shared<LiveOptions>();
-  auto* command =
-      app.add_subcommand("live", "Show a recording that is being made, or save what it holds while it goes on");
+  auto* command = app.add_subcommand(
+      "live", "Show a recording that is being made, save what it holds, or switch it on and off while it goes on");
   SavingOptions& saving = options->saving;
   command->add_option("recording", saving.recording, "The recording")->required();
   command
-      ->add_option("action", options->action, "save: make a recording of what it holds now; without it: show its state")
-      ->check(CLI::IsMember({"save"}));
+      ->add_option("action", options->action,
+                   "save: make a recording of what it holds now; full, off: record its programs from now on, or put "
+                   "them back on standby (friday record --standby); without it: show its state")
+      ->check(CLI::IsMember({"save", "full", "off"}));
+  command
+      ->add_option("--node", options->switching.nodes,
+                   "With full or off: only the nodes with this name, or with names that match this pattern, and their "
+                   "children; may be repeated")
+      ->allow_extra_args(false);
   auto* place = command->add_option("-o,--output", saving.place,
                                     "The recording to make (default: REC-saved-1, REC-saved-2, ...)");
   auto* when = command
@@ -196,13 +219,14 @@ void add_live_command(CLI::App& app, int* status) {
   command->add_flag("--with-recorder", saving.with_recorder)->needs(when)->group("");
   command->add_flag("--json", saving.as_json, "Print JSON");
   command->footer(
-      "Examples:\n  friday live REC\n  friday live REC save -o CASE\n  friday live REC save --when crash --when '/lost "
+      "Examples:\n  friday live REC\n  friday live REC full --node 'replica*'\n  friday live REC save -o CASE\n  "
+      "friday live REC save --when crash --when '/lost "
       "[0-9]+ rows/'");
   command->callback([options, status] { *status = run_live(*options); });
 }
 
 int show_live(const std::string& path, bool as_json) {
-  auto recording = Recording::open(path);
+  auto recording = Recording::open(path, Recording::Standby::shown);
   if (!recording) {
     say(stderr, "friday info: {}\n", describe(recording.error()));
     return 2;

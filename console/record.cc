@@ -38,7 +38,7 @@ struct RecordOptions {
   uint32_t state_every = 0;
   std::string output;
   bool chaos = false, strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false,
-       lean = false;
+       lean = false, standby = false;
   bool print_systemd = false, print_container = false;
 };
 
@@ -208,6 +208,7 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
       launch.collector.keep_ns = time;
     }
   }
+  launch.collector.standby = options.standby;
   if (!options.quiet) launch.collector.tell = tell_as("record");
   if (!options.max_size.empty()) {
     FRIDAY_TRY(size, parse_size(options.max_size));
@@ -279,6 +280,12 @@ int run_record(const RecordOptions& options) {
     return complain("record", {ErrorCode::usage,
                                "--seed belongs to a group with random faults, or to --chaos: add --group GROUP.toml or "
                                "--chaos"});
+  if (options.standby &&
+      (options.until_failure || !options.predicates.empty() || options.lean || !options.budget.empty()))
+    return complain("record", {ErrorCode::usage,
+                               "--standby does not go with --until-failure and --predicate, which judge a whole run, "
+                               "nor with --lean and --budget, which leave out what was sent before the recording "
+                               "began: leave one of them away"});
   auto group = options.group.empty() ? single_program(options) : described_group(options);
   if (!group) return complain("record", group.error());
   auto launch = launch_options(options);
@@ -327,6 +334,9 @@ void add_record_command(CLI::App& app, int* status) {
                       "parts of the recording are removed while the programs run. With "
                       "--until-failure: which recordings stay: failed, all, or those that failed and the last K that "
                       "passed (default: 2)");
+  command->add_flag("--standby", options->standby,
+                    "Run the programs unrecorded until `friday live REC full` switches the recording on, for all of "
+                    "them or some; `friday live REC off` ends it again");
   command
       ->add_option(
           "--save-on", options->save_on,

@@ -72,7 +72,7 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
       while (dirent* entry = readdir(d)) {
         const std::string_view name = entry->d_name;
         foreign |= name != "." && name != ".." && name != "nodes" && name != "files" && name != "cache" &&
-                   name != "tokens" && !name.starts_with("recording.json");
+                   name != "tokens" && name != "switches.json" && !name.starts_with("recording.json");
       }
       closedir(d);
       if (foreign)
@@ -88,6 +88,11 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   if (auto opened = open_standing_still(collector->options_.recording)) collector->still_ = std::move(*opened);
   FRIDAY_TRY_VOID(collector->open_tokens());
   FRIDAY_TRY_VOID(collector->begin_generation());
+  if (collector->options_.standby) {
+    if (auto there = Switches::read(collector->options_.recording)) collector->switches_ = std::move(*there);
+    FRIDAY_TRY_VOID(collector->switches_.write(collector->options_.recording));
+    collector->look_at_switches();
+  }
   if (!collector->outsiders_.start(collector->tokens_.get()))
     collector->notices_.push_back(
         "processes that write to shared memory and are not recorded go unnoticed: the system gives no thread to look "
@@ -135,6 +140,8 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
   auto node = std::make_unique<Node>();
   node->origin = origin;
   node->forked = begins == Begins::forked;
+  node->late = begins == Begins::late;
+  node->on_standby = begins == Begins::on_standby;
   if (begins == Begins::as_part) node->part = parent->part + 1;
   node->generation = generations_.size() - 1;
   node->image_bytes = image_bytes;
@@ -167,7 +174,7 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
 }
 
 Result<UniqueFd> Collector::add_node(const NodeOrigin& origin, uint32_t* id) {
-  FRIDAY_TRY(node, create_node(origin));
+  FRIDAY_TRY(node, create_node(origin, nullptr, is_wanted(origin) ? Begins::by_itself : Begins::on_standby));
   *id = node->id;
   return connect(*node);
 }
@@ -218,7 +225,9 @@ std::vector<pid_t> Collector::live_pids() const {
 Result<void> Collector::serve(int timeout_ms, int extra_fd) {
   PollSet set;
   std::vector<Node*> waiting;
-  int64_t due = cut_at_ ? cut_at_ : INT64_MAX;
+  int64_t due = INT64_MAX;
+  for (const int64_t at : {cut_at_, switches_at_})
+    if (at) due = std::min(due, at);
   for (Node* node : open_) {
     if (!node->hung_up && node->socket) set.add(node->socket.get(), [this, node] { handle(*node); });
     if (node->image) set.add(node->image.get(), [this, node] { image_is_written(*node); });
@@ -273,6 +282,8 @@ void Collector::finish(bool hurry) {
     remove_beneath({options_.recording, "tokens"});
   tokens_.reset();
   packer_.finish(hurry);
+  for (const auto& node : nodes_) remove_from_standby(*node);
+  if (options_.standby) Switches::remove(options_.recording);
   if (keeps_last()) remove_old(until);
 }
 
@@ -284,6 +295,7 @@ void Collector::do_due() {
   const int64_t now = now_ns(CLOCK_MONOTONIC);
   const std::vector<Node*> open = open_;
   if (cut_at_ && cut_at_ <= now) cut_if_due();
+  if (switches_at_ && switches_at_ <= now) look_at_switches();
   for (Node* node : open) {
     if (node->close_at && node->close_at <= now) close_node(*node);
     else if (node->describe_at && node->describe_at <= now) write_description(*node);

@@ -24,6 +24,7 @@
 #include "core/record/outsiders.h"
 #include "core/record/packer.h"
 #include "core/shim/shim_abi.h"
+#include "core/trace/switches.h"
 
 namespace friday {
 
@@ -54,6 +55,7 @@ struct CollectorOptions {
   // of the programs.
   int64_t keep_ns = 0;
   uint64_t keep_bytes = 0;
+  bool standby = false;   // programs run unrecorded until that is switched on (core/trace/switches.h)
   uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
   Progress::Tell tell;    // called during long file copies, for which programs wait; may be empty
 };
@@ -112,7 +114,8 @@ class Collector {
   struct Node;
   explicit Collector(CollectorOptions options);
   Result<void> open_tokens();
-  enum class Begins { by_itself, forked, as_part };
+  // as_part, late: with an image of a running process, whose trace before it continues, or of which nothing is recorded.
+  enum class Begins { by_itself, forked, as_part, late, on_standby };
   Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, Begins begins = Begins::by_itself,
                             uint64_t image_bytes = 0);
   Result<void> create_trace(Node& node);
@@ -125,12 +128,16 @@ class Collector {
   void answer_spawn(Node& node, const shim::Request& request);
   void note_execution(Node& node, const shim::Request& request);
   void end_by_execution(Node& node, const std::string& text);
-  void answer_part(Node& node, uint64_t image_bytes);
-  Result<Node*> next_part(Node& node, uint64_t image_bytes);
+  void answer_part(Node& node, const shim::Request& request);
+  Result<Node*> next_part(Node& node, const shim::Request& request);
   void go_on_in_part(Node& node, UniqueFd image);
   void image_is_written(Node& node);
   static void await_image(Node& node);
   bool keeps_last() const { return options_.keep_ns || options_.keep_bytes; }
+  bool is_wanted(const NodeOrigin& origin) const;
+  void look_at_switches();
+  void tell_wanted(Node& node);
+  void remove_from_standby(Node& node);
   void cut_if_due();
   void cut();
   Result<void> begin_generation();
@@ -164,7 +171,10 @@ class Collector {
     int64_t began;  // CLOCK_MONOTONIC
   };
   std::vector<Generation> generations_;
-  int64_t cut_at_ = 0;  // CLOCK_MONOTONIC when cut_if_due() looks again; 0: never
+  int64_t cut_at_ = 0;       // CLOCK_MONOTONIC when cut_if_due() looks again; 0: never
+  Switches switches_;        // as they were at the last look
+  int64_t switches_at_ = 0;  // CLOCK_MONOTONIC of the next look; 0: never
+  std::string switches_problem_;
   uint32_t clock_kind_;
   uint64_t ticks_per_second_;
   std::string boot_id_;

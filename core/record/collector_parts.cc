@@ -17,14 +17,22 @@
 namespace friday {
 
 // The process is about to go on in a new trace. That is a node of its own, with this one as its parent.
-Result<Collector::Node*> Collector::next_part(Node& node, uint64_t image_bytes) {
+Result<Collector::Node*> Collector::next_part(Node& node, const shim::Request& request) {
   // It has asked before, and could not begin.
   if (Node* const unused = std::exchange(node.next_part, nullptr)) close_node(*unused);
   NodeOrigin origin = node.origin;
-  if (node.part > 1) origin.lineage.pop_back();
-  origin.name = fmt::format("{}/part-{}", origin.lineage.back(), node.part + 1);
-  origin.lineage.push_back(origin.name);
-  FRIDAY_TRY(next, create_node(origin, &node, Begins::as_part, image_bytes));
+  const bool sleeps = request.detail != 0, follows = !sleeps && !node.on_standby;
+  if (!node.on_standby && node.part > 1) origin.lineage.pop_back(), origin.name = origin.lineage.back();
+  if (follows) {
+    origin.name = fmt::format("{}/part-{}", origin.lineage.back(), node.part + 1);
+    origin.lineage.push_back(origin.name);
+  }
+  // What was recorded before a standby is not continued by what is recorded after it.
+  FRIDAY_TRY(next, create_node(origin, follows ? &node : nullptr,
+                               follows  ? Begins::as_part
+                               : sleeps ? Begins::on_standby
+                                        : Begins::late,
+                               request.events));
   next->hello = true;
   return node.next_part = next;
 }
@@ -38,12 +46,15 @@ void Collector::go_on_in_part(Node& node, UniqueFd image) {
   next.direct_child = node.direct_child;
   next.spawned = node.spawned;
   next.forked_children = node.forked_children;
-  next.header->fork_event = node.header->events - 1;
+  if (next.part > 1) next.header->fork_event = node.header->events - 1;
+  if (options_.standby) tell_wanted(next);
   write_description(next);
   node.end_reason = format::kEndContinued;
+  node.end_detail = next.on_standby;
   node.ended_ns = now_ns(CLOCK_MONOTONIC);
   node.replaced = true;
   close_node(node);
+  remove_from_standby(node);
 }
 
 // What a trace has behind the room for its image may be packed only when that is complete.
@@ -99,7 +110,8 @@ void Collector::cut() {
   // With lean traces a node keeps its generation.
   const format::Wanted wanted = options_.lean ? format::kPartInAnyCase : format::kPartWithNews;
   for (const Node* node : open_)
-    if (node->header && node->hello) __atomic_store_n(&node->header->wanted, uint32_t{wanted}, __ATOMIC_RELEASE);
+    if (node->header && node->hello && !node->on_standby)
+      __atomic_store_n(&node->header->wanted, uint32_t{wanted}, __ATOMIC_RELEASE);
   remove_old(now_ns(CLOCK_MONOTONIC));
 }
 

@@ -114,7 +114,7 @@ std::vector<NodeSummary> Collector::summaries() const {
       auto how = ending(node->wait_status, node->closed, node->end_reason, node->end_detail);
       s.ended = how["how"] == "exec" ? "replaced by exec"
                 : how["how"] == "continued"
-                    ? "goes on in the next part"
+                    ? node->end_detail ? "switched off" : "goes on in the next part"
                     : fmt::format("{} {}", how["how"].get<std::string>(), how["detail"].get<int>());
       // Only the parent of a forked process learns its exit status.
       if (how["how"] == "unknown") s.ended = node->hung_up ? "killed, or ended in an unknown way" : "still running";

@@ -130,7 +130,7 @@ void Collector::handle(Node& node) {
     case shim::kSpawn: answer_spawn(node, request); break;
     case shim::kExecutes: note_execution(node, request); break;
     case shim::kNotExecuted: node.pid = 0; break;
-    case shim::kPart: answer_part(node, request.events); break;
+    case shim::kPart: answer_part(node, request); break;
     case shim::kParted: go_on_in_part(node, std::move(passed)); break;
     case shim::kForked:
       node.pid = request.detail;
@@ -177,10 +177,12 @@ void Collector::answer_hello(Node& node, const shim::Request& request) {
   constexpr int64_t kMs = 1'000'000, kOften = 250 * kMs, kRarely = 60'000 * kMs, kUsual = 2'000 * kMs;
   const int64_t look = options_.keep_ns ? std::clamp(options_.keep_ns / 8, kOften, kRarely) : kUsual;
   if (keeps_last()) reply.look_for_part_ms = static_cast<uint32_t>(look / kMs);
+  if (options_.standby) reply.look_for_part_ms = static_cast<uint32_t>(kOften / kMs);
   reply.output_mib = static_cast<uint32_t>(std::min<uint64_t>((options_.output + kMiB - 1) / kMiB, UINT32_MAX));
   reply.chaos_key = chaos_key_of(now);
   if (options_.catch_all_only) reply.flags |= shim::kCatchAllOnly;
   int fds[2] = {now.trace.get(), tokens_.get()};
+  if (options_.standby) tell_wanted(now);
   send_reply(now.socket.get(), &reply, sizeof reply, fds, 2);
 }
 
@@ -191,7 +193,10 @@ Collector::Node* Collector::restart_after_exec(Node& node, const shim::Request& 
   origin.name = fmt::format("{}/exec-1", node.origin.lineage.back());
   origin.lineage.push_back(origin.name);
   describe_process(hello, node.pid, origin);
-  auto fresh = create_node(origin, &node);
+  // Only of a recorded one it is known what it executes.
+  const bool sleeps = !is_wanted(origin);
+  auto fresh =
+      create_node(origin, node.on_standby || sleeps ? nullptr : &node, sleeps ? Begins::on_standby : Begins::by_itself);
   if (!fresh) {
     leave_out(node, fresh.error());
     return nullptr;
@@ -205,6 +210,7 @@ Collector::Node* Collector::restart_after_exec(Node& node, const shim::Request& 
   node.execution_problem
       .clear();  // it is recorded, though its file could not be looked at: a memfd, or one that was removed
   close_node(node);
+  remove_from_standby(node);
   return *fresh;
 }
 
@@ -278,7 +284,9 @@ void Collector::answer_fork(Node& node) {
   NodeOrigin origin = node.origin;
   origin.name = fmt::format("{}/child-{}", node.origin.lineage.back(), ++node.forked_children);
   origin.lineage.push_back(origin.name);
-  auto child = create_node(origin, &node, Begins::forked);
+  auto child =
+      node.on_standby ? create_node(origin, nullptr, Begins::on_standby) : create_node(origin, &node, Begins::forked);
+  if (child && options_.standby) tell_wanted(**child);
   auto theirs = child ? connect(**child) : std::unexpected(child.error());
   if (!theirs) {
     leave_out(node, theirs.error());
@@ -293,9 +301,9 @@ void Collector::answer_fork(Node& node) {
   send_reply(node.socket.get(), &reply, sizeof reply, fds, 2);
 }
 
-void Collector::answer_part(Node& node, uint64_t image_bytes) {
+void Collector::answer_part(Node& node, const shim::Request& request) {
   shim::ForkReply reply{};
-  const auto next = next_part(node, image_bytes);
+  const auto next = next_part(node, request);
   if (!next) leave_out(node, next.error());
   else memcpy(reply.node_uuid, (*next)->uuid, 16);
   reply.ok = next.has_value();
@@ -311,7 +319,9 @@ void Collector::answer_spawn(Node& node, const shim::Request& request) {
   origin.lineage.push_back(origin.name);
   origin.program.assign(request.text, strnlen(request.text, sizeof request.text));
   origin.arguments.clear();
-  auto child = create_node(origin, &node);
+  const bool sleeps = !is_wanted(origin);
+  auto child =
+      create_node(origin, node.on_standby || sleeps ? nullptr : &node, sleeps ? Begins::on_standby : Begins::by_itself);
   auto theirs = child ? connect(**child) : std::unexpected(child.error());
   if (!theirs) {
     leave_out(node, theirs.error());

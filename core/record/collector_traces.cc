@@ -25,6 +25,7 @@ constexpr uint64_t kRoom = 16u << 20;            // added to a trace at a time
 constexpr int64_t kSoonUsedNs = 10'000'000'000;  // a trace that uses up its room faster than this is written quickly
 constexpr uint64_t kLeastLean = 64u << 10;       // a trace below this is not worth to be made lean
 constexpr uint64_t kLeastRoom = 1u << 20;        // the minimum for a new trace
+constexpr uint64_t kStandbyRoom = 64u << 10;     // for one in which nothing will stand but its end
 
 void wake(uint32_t* word) {
   __atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
@@ -49,8 +50,9 @@ void fill(int file, uint64_t from, uint64_t size) {
 
 Result<void> Collector::create_trace(Node& node) {
   const uint64_t left = room_left();
-  const uint64_t room = left < node.image_bytes ? 0 : node.image_bytes + std::min(kRoom, left - node.image_bytes);
-  if (room < node.image_bytes + kLeastRoom)
+  uint64_t room = left < node.image_bytes ? 0 : node.image_bytes + std::min(kRoom, left - node.image_bytes);
+  if (node.on_standby) room = kStandbyRoom;
+  else if (room < node.image_bytes + kLeastRoom)
     return fail(ErrorCode::io, "the recording has the size that --max-size allows");
   const Beneath file = node.directory.below("trace");
   const std::string path = file.path();
@@ -62,7 +64,8 @@ Result<void> Collector::create_trace(Node& node) {
   header.header_size = format::kHeaderSize;
   header.features = format::kFeatureChecksums | format::kFeatureClockWords;
   header.features |= node.forked ? format::kFeatureForkChild : format::kFeatureImage;
-  if (node.part > 1) header.features |= format::kFeaturePart;
+  if (node.part > 1 || node.late) header.features |= format::kFeaturePart;
+  header.on_standby = node.on_standby;
   header.clock_kind = clock_kind_;
   header.abi_version = shim::kAbiVersion;
   unsigned at = 0;
@@ -81,7 +84,7 @@ Result<void> Collector::create_trace(Node& node) {
   header.committed = format::kHeaderSize;
   header.allocated = room;
   node.room_given = now_ns(CLOCK_MONOTONIC);
-  header.packing = options_.compress;
+  header.packing = options_.compress && !node.on_standby;
   // Use pwrite: a store through the mapping would fault, and the fault's readahead would create and clear MiBs of pages
   // that a short-lived child never uses.
   if (pwrite(trace.get(), &header, sizeof header, 0) != sizeof header) return cannot_write(errno, path);
@@ -89,7 +92,7 @@ Result<void> Collector::create_trace(Node& node) {
   if (mapped == MAP_FAILED) return fail_errno(errno, "cannot map a trace header");
   node.header = static_cast<FileHeader*>(mapped);
   node.trace = std::move(trace);
-  if (options_.compress) {
+  if (options_.compress && !node.on_standby) {
     LiveRegenerable::Of of{.is_part = node.part > 1, .generation = node.generation};
     std::ranges::copy(node.uuid, of.node.begin());
     if (node.forked || of.is_part) std::ranges::copy(node.parent_uuid, of.parent.begin());

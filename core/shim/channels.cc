@@ -1,10 +1,13 @@
 // The table of the program's descriptors while recording. An open file description gets a channel number the first time
 // it moves bytes, so that sender and receiver can be matched after recording. The reader of a trace has a table of its
 // own (core/trace/facts.cc), for another purpose: docs/architecture.md, "What looks alike and is not one".
+#include <asm/ioctls.h>
 #include <asm/socket.h>
 #include <linux/fcntl.h>
 #include <linux/in.h>
+#include <linux/tcp.h>
 
+#include "core/shim/collector.h"
 #include "core/shim/trace.h"
 
 namespace friday::shim {
@@ -137,6 +140,44 @@ void channel_duplicate(int from, int to) {
 
 void channel_changed(int fd) {
   if (Channel* channel = channel_of(fd)) channel->stale = true;
+}
+
+// Makes a channel of a connection that was there before the recording, as far as it has come: its positions count from
+// its beginning, so that they agree with those of its other end (tcp(7), TCP_INFO).
+static void describe_connection(int fd) {
+  tcp_info info = {};
+  uint32_t size = sizeof info;
+  if (option(fd, SO_TYPE) != kStreamType || option(fd, SO_PROTOCOL) != IPPROTO_TCP || option(fd, SO_ACCEPTCONN)) return;
+  if (failed(native(sys::getsockopt, fd, IPPROTO_TCP, TCP_INFO, &info, &size))) return;
+  if (size < __builtin_offsetof(tcp_info, tcpi_bytes_retrans) + sizeof info.tcpi_bytes_retrans) return;
+  int unread = 0;
+  native(sys::ioctl, fd, FIONREAD, &unread);
+  Channel* channel = take_slot(fd);
+  if (!channel) return;
+  channel->in_bytes = info.tcpi_bytes_received - (uint64_t)unread;
+  channel->out_bytes = info.tcpi_bytes_sent - info.tcpi_bytes_retrans + info.tcpi_notsent_bytes;
+}
+
+void channels_anew() {
+  memset(channels, 0, sizeof channels);
+  memset(slot_of, 0, sizeof slot_of);
+  free_hint = 1;
+  const int directory = (int)native(sys::open, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  struct Entry {  // struct linux_dirent64 of getdents(2)
+    uint64_t inode, offset;
+    uint16_t size;
+    uint8_t type;
+    char name[];
+  };
+  alignas(8) static char entries[4096];
+  for (long filled; (filled = native(sys::getdents64, directory, entries, sizeof entries)) > 0;)
+    for (long at = 0; at < filled; at += ((const Entry*)(entries + at))->size) {
+      int fd = 0;
+      const char* digit = ((const Entry*)(entries + at))->name;
+      for (; *digit >= '0' && *digit <= '9'; digit++) fd = fd * 10 + (*digit - '0');
+      if (!*digit && fd != directory && in_table(fd) && !collector_owns(fd)) describe_connection(fd);
+    }
+  native(sys::close, directory);
 }
 
 void channels_again() {

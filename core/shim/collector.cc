@@ -146,11 +146,12 @@ bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
   return fds[0] >= 0 && fds[1] >= 0;
 }
 
-bool collector_part(uint64_t image_bytes, int* trace_fd) {
+bool collector_part(uint64_t image_bytes, PartFor what, int* trace_fd) {
   RoomForDescriptors room;
   Request request = {};
   request.kind = kPart;
   request.events = image_bytes;
+  request.detail = what == PartFor::standby;
   request.pid = (uint32_t)native(sys::getpid);
   ForkReply reply = {};
   int fds[2] = {-1, -1};

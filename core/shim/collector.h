@@ -20,8 +20,10 @@ struct ModuleQuestion {
 };
 bool collector_module(const ModuleQuestion& question, ModuleReply** reply);
 bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd);
-bool collector_part(uint64_t image_bytes, int* trace_fd);  // asks for a trace in which this process goes on
-void collector_parted(int image_fd);                       // it does; -1: its image is written already
+// Asks for a trace in which this process goes on, with room for an image, or unrecorded.
+enum class PartFor { recording, standby };
+bool collector_part(uint64_t image_bytes, PartFor what, int* trace_fd);
+void collector_parted(int image_fd);  // it does; -1: its image is written already
 void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);
 // A notice for the user: a text, and what it is about behind it. Cut to the size of a request's text.
 void collector_notice(const char* text, const char* about);

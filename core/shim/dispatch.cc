@@ -7,6 +7,7 @@
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
 #include "core/shim/signals.h"
+#include "core/shim/standby.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
 
@@ -126,6 +127,10 @@ extern "C" int friday_dispatch(CallFrame* frame) {
   if (control.mode != kModeRecord) find_site(frame);  // a debugger shows a parked thread at its call
   const CallInfo& info = call_info(frame->rax);
   const bool keeps = keeps_token(info, frame->rax);
+  if (on_standby && control.mode == kModeRecord && standby_call(frame, area, info)) {
+    area->frame = frame->previous;
+    return 0;
+  }
   if (control.mode == kModeRecord && part_wanted()) part_begin(frame, area);
   switch (area->native ? kModePassThrough : control.mode) {
     case kModeRecord:

@@ -34,7 +34,7 @@ void loops_let(ThreadArea* area, uint64_t passes) {
 }
 
 void loops_ask(ThreadArea* area) {
-  if (control.mode == kModeRecord && !area->borrowed && (token_wanted() || signals_pending(area))) loops_let(area, 1);
+  if (recording() && !area->borrowed && (token_wanted() || signals_pending(area))) loops_let(area, 1);
 }
 
 // Whether the thread, which is at a `pause` with a stub, has something to do in the shim: it yields at once if another
@@ -43,11 +43,11 @@ void loops_ask(ThreadArea* area) {
 extern "C" bool friday_pause_asks() {
   ThreadArea* area = me();
   if (area->loops_left == 0 || area->stepped) return true;
-  return control.mode == kModeRecord && !area->native && !area->borrowed && (token_wanted() || signals_pending(area));
+  return recording() && !area->native && !area->borrowed && (token_wanted() || signals_pending(area));
 }
 
 static bool record_yields(ThreadArea* area) {
-  if (area->borrowed) {
+  if (area->borrowed || on_standby) {
     loops_let(area, 0);
     return false;
   }

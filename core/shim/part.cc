@@ -22,6 +22,7 @@
 #include "core/shim/replay.h"
 #include "core/shim/signal_frame.h"
 #include "core/shim/signals.h"
+#include "core/shim/standby.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
 
@@ -33,6 +34,7 @@ namespace {
 
 constexpr uint32_t kMostThreads = 1024;          // of a process that is alive, for which a part is begun
 constexpr long kLongestWait = 50'000'000;        // ns for which the threads may take to answer
+constexpr long kPokeAgain = 1'000'000;           // ns after which a thread that does not stand still is poked again
 constexpr long kLookAgain = 1'000'000;           // ns from one look at what prevents a part to the next,
 constexpr long kTryAgain = 1'000'000'000;        // and after an attempt, for which all threads were interrupted
 constexpr uint64_t kTellAfter = 10'000'000'000;  // ns of attempts after which the user is told what prevents a part
@@ -74,10 +76,12 @@ bool waits_in_call(const ThreadArea* area) {
 
 bool waits_for_first_turn(const ThreadArea* area) { return area->frame && !area->sequence && !area->call_logged; }
 
-// Why no part can begin at the moment; null: it can.
-const char* obstacle(const CallFrame* frame, const ThreadArea* area) {
+constexpr char kBorrowed[] = "a child made by vfork runs in its memory";
+
+// Why no part of the process can begin at the moment, whatever its threads do; null: one can.
+const char* obstacle_of_process(const CallFrame* frame, const ThreadArea* area) {
   constexpr long kWhich = 0xffffffff;
-  if (area->borrowed) return "a child made by vfork runs in its memory";
+  if (area->borrowed) return kBorrowed;
   if (frame->previous) return "it is in a call inside of another";
   if (group_member()) return "it shares memory with other processes";
   if (aio_under_way()) return "it has asynchronous input or output under way";
@@ -85,10 +89,18 @@ const char* obstacle(const CallFrame* frame, const ThreadArea* area) {
   if (native(sys::personality, kWhich) & READ_IMPLIES_EXEC) return "what it can read it can execute (personality(2))";
   uint32_t alive = 0;
   for (uint32_t n = 0; n < control.thread_count; n++) {
+    if (!area_of(n)->alive) continue;
+    if (++alive > kMostThreads) return "it has too many threads";
+    if (area_of(n)->borrowed) return kBorrowed;
+  }
+  return nullptr;
+}
+
+// The same of what its threads do.
+const char* obstacle_of_threads(const ThreadArea* area) {
+  for (uint32_t n = 0; n < control.thread_count; n++) {
     const ThreadArea* other = area_of(n);
     if (!other->alive) continue;
-    if (++alive > kMostThreads) return "it has too many threads";
-    if (other->borrowed) return "a child made by vfork runs in its memory";
     if (signals_pending(other)) return "a signal is about to be delivered";
     if (other == area) continue;
     if (other->yield_kind) return "a thread yields";
@@ -98,7 +110,8 @@ const char* obstacle(const CallFrame* frame, const ThreadArea* area) {
   return nullptr;
 }
 
-// Has all other threads tell about themselves. False: one has not answered in time.
+// Has all other threads tell about themselves; on standby they stand still from then on. False: one has not answered in
+// time.
 bool ask_threads(const ThreadArea* area) {
   if (!has_table) {
     const long place = native(sys::mmap, table, sizeof *table, PROT_READ | PROT_WRITE,
@@ -113,7 +126,13 @@ bool ask_threads(const ThreadArea* area) {
     if (area_of(n)->alive && area_of(n) != area) table->of[count].number = n, table->of[count++].done = 0;
   __atomic_store_n(&table->count, count, __ATOMIC_RELEASE);
   const uint32_t pid = (uint32_t)native(sys::getpid);
-  for (uint32_t i = 0; i < count; i++) spin_poke(pid, area_of(table->of[i].number)->kernel_tid, 0);
+  const auto poke = [&] {
+    for (uint32_t i = 0; i < count; i++)
+      if (!__atomic_load_n(&table->of[i].done, __ATOMIC_ACQUIRE))
+        spin_poke(pid, area_of(table->of[i].number)->kernel_tid, 0);
+  };
+  if (on_standby) standby_halt();
+  poke();
   const uint64_t since = ticks_now();
   for (;;) {
     const uint32_t seen = __atomic_load_n(&table->answers, __ATOMIC_ACQUIRE);
@@ -121,8 +140,9 @@ bool ask_threads(const ThreadArea* area) {
     for (uint32_t i = 0; i < count; i++) done += __atomic_load_n(&table->of[i].done, __ATOMIC_ACQUIRE);
     if (done == count) return true;
     if (elapsed(since, kLongestWait)) return false;
-    const long timeout[2] = {0, kLongestWait};
-    native(sys::futex, &table->answers, FUTEX_WAIT_PRIVATE, seen, timeout, 0, 0);
+    const long timeout[2] = {0, on_standby ? kPokeAgain : kLongestWait};
+    const long waited = native(sys::futex, &table->answers, FUTEX_WAIT_PRIVATE, seen, timeout, 0, 0);
+    if (waited == -ETIMEDOUT && on_standby) poke();
   }
 }
 
@@ -245,6 +265,7 @@ int have_copy_write(const ThreadArea* area, const Told& own) {
 void part_note_thread(ThreadArea* area, uint64_t extended_state) {
   // A thread that has just been created still has its creator's %gs.
   if (!has_table || (uint32_t)native(sys::gettid) != area->kernel_tid) return;
+  if (on_standby && !standby_stands(area) && !area->call_logged) return;
   const uint32_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count; i++) {
     Told& own = table->of[i];
@@ -265,7 +286,7 @@ static void tell_obstacle(const char* why, long pause_ns) {
   if (!began_trying) began_trying = tried;
   if (told_user || !elapsed(began_trying, kTellAfter)) return;
   told_user = true;
-  collector_notice("its recording cannot be cut off at the front: ", why);
+  collector_notice(on_standby ? "its recording cannot begin: " : "its recording cannot be cut off at the front: ", why);
 }
 
 static uint32_t look_every_ms;
@@ -305,7 +326,8 @@ static uint64_t begun_with;  // events of the present part when the process went
 // A forked child begins as a copy of its parent, so as long as it has no image of its own, its parent's part is kept.
 static bool has_news() {
   const FileHeader& header = *trace_header();
-  return header.wanted == kPartInAnyCase || header.features & kFeatureForkChild || header.events != begun_with;
+  return on_standby || header.wanted == kPartInAnyCase || header.features & kFeatureForkChild ||
+         header.events != begun_with;
 }
 
 bool part_is_due(uint32_t poked) {
@@ -331,30 +353,55 @@ static void describe_image(const CallFrame* frame, const ThreadArea* area, Told*
   first_thread = area->number;
 }
 
+// The process goes on in another trace, with `room` for an image. Null: it does; else why it cannot.
+static const char* enter_trace(uint64_t room, PartFor what) {
+  int fd = -1;
+  if (!collector_part(room, what, &fd)) return "there is no room for another trace";
+  const uint32_t pid = trace_header()->pid;
+  const bool there = trace_continue(fd, room, what == PartFor::standby);
+  native(sys::close, fd);
+  if (!there) return "there are no addresses for another trace";
+  for (uint32_t n = 0; n < control.thread_count; n++) area_of(n)->sequence = 0;
+  trace_header()->pid = pid;
+  trace_header()->running = kComputing;
+  tried = began_trying = 0;
+  return nullptr;
+}
+
+// From here on nothing is recorded, until a part is wanted again.
+static void begin_standby(const CallFrame* frame, const ThreadArea* area) {
+  const char* why = obstacle_of_process(frame, area);
+  if (!why) why = enter_trace(0, PartFor::standby);
+  if (why) return tell_obstacle(why, kTryAgain);
+  on_standby = 1;
+  collector_parted(-1);
+}
+
 void part_begin(CallFrame* frame, ThreadArea* area) {
   static Told own;
-  if (!has_news()) {
+  if (trace_header()->wanted == kNothing ? on_standby : !has_news()) {
     trace_header()->wanted = kNoPart;
     return;
   }
   if (tried && !elapsed(tried, pause)) return;
-  if (const char* why = obstacle(frame, area)) return tell_obstacle(why, kLookAgain);
+  if (trace_header()->wanted == kNothing) return begin_standby(frame, area);
+  const char* why = obstacle_of_process(frame, area);
+  if (!why && !on_standby) why = obstacle_of_threads(area);
+  if (why) return tell_obstacle(why, kLookAgain);
   part_reap();
   const bool copies = !writer && !copies_differ && native(sys::close_range, ~0u, ~0u, 0) == 0;
   const uint64_t room = copies ? image_bound() : 0;
-  const char* why = nullptr;
+  long pause_ns = kTryAgain;
   if (!ask_threads(area)) why = "a thread does not answer";
-  int trace_fd = -1;
-  if (!why && !collector_part(room, &trace_fd)) why = "there is no room for another trace";
-  const uint32_t pid = trace_header()->pid;
-  if (!why && !trace_continue(trace_fd, room)) why = "there are no addresses for another trace";
-  if (trace_fd >= 0) native(sys::close, trace_fd);
-  if (why) return tell_obstacle(why, kTryAgain);
-  tried = began_trying = 0;
-  for (uint32_t n = 0; n < control.thread_count; n++) area_of(n)->sequence = 0;
-  trace_header()->pid = pid;
-  trace_header()->running = kComputing;
-  channels_again();
+  else if (on_standby && (why = obstacle_of_threads(area))) pause_ns = kLookAgain;
+  if (!why) why = enter_trace(room, PartFor::recording);
+  if (why) {
+    standby_go_on();
+    return tell_obstacle(why, pause_ns);
+  }
+  if (on_standby) channels_anew();
+  else channels_again();
+  on_standby = 0;
   describe_image(frame, area, &own);
   clock_calibrate();
   note_modules();
@@ -370,6 +417,7 @@ void part_begin(CallFrame* frame, ThreadArea* area) {
     ThreadArea* other = area_of(table->of[i].number);
     if (other->call_logged) release_again(other);
   }
+  standby_go_on();
   begun_with = trace_header()->events;
 }
 

@@ -589,7 +589,7 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
     yields = replay_yield_follows(area, format::kYieldInstruction);
   } else {
     result = execute(*patch, frame);
-    if (control.mode == kModeRecord) {
+    if (recording()) {
       EventWriter writer(format::kInstruction, area, (uint16_t)(patch->kind - kSiteRdtsc + 1), nullptr, 0);
       uint64_t now = ticks_now();
       writer.commit((long)result.value, result.extra, now, now);

@@ -17,6 +17,7 @@
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
 #include "core/shim/signals.h"
+#include "core/shim/standby.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
 
@@ -184,6 +185,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
       native(sys::close, trace_fd);
       trace_header()->pid = area->tid;
       trace_header()->running = kComputing;
+      on_standby = trace_header()->on_standby;
       collector_send(kForked, 0, (int)area->tid, nullptr);
       area->sequence = 0;
       chaos_key = reply.chaos_key;
@@ -330,13 +332,20 @@ extern "C" void friday_thread_main(ThreadArea* area) {
     if (event->header.type != kThreadStart || event->header.thread != area->number)
       diverge(event, kDivergedType, 0, event->header.type, kThreadStart, frame, area, kThreadStart);
     replay_consume(event);
+  } else if (on_standby) {
+    standby_first_turn(area);
   } else {
     token_acquire(area);
-    if (control.mode == kModeRecord) {
-      EventWriter writer(kThreadStart, area, sys::clone, nullptr, 0);
-      uint64_t now = ticks_now();
-      writer.commit((long)area->tid, 0, now, now);
-    }
+  }
+  thread_begins(area);
+}
+
+void thread_begins(ThreadArea* area) {
+  CallFrame* const frame = area->frame;
+  if (recording()) {
+    EventWriter writer(kThreadStart, area, sys::clone, nullptr, 0);
+    uint64_t now = ticks_now();
+    writer.commit((long)area->tid, 0, now, now);
   }
   area->frame = nullptr;
   friday_leave(frame);

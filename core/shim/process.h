@@ -21,6 +21,8 @@ void do_exit_group(CallFrame* frame, ThreadArea* area);
 // make itself, because the filter might not allow it.
 void process_seals(ThreadArea* area);
 ThreadArea* area_create(uint32_t number);  // maps it; null if its addresses are taken
+// The thread, which has the token, goes on as one that has just been created does: with its frame.
+[[noreturn]] void thread_begins(ThreadArea* area);
 void thread_arm(ThreadArea* area);  // sets %gs, the signal stack and Syscall User Dispatch for the calling thread
 // Offsets in a thread's area: of the signals that held.cc keeps, and of the signal stack.
 inline constexpr uint64_t kHeldAt = 0x3000;

@@ -151,6 +151,10 @@ uint64_t run_hash(uint64_t contents, uint64_t seed);  // of trace_format.h; `con
 uint32_t record_checksum(const void* record, size_t size, uint64_t offset);
 
 extern Control control;
+// Not 0: the process stands by (standby.h). It is not recorded, and its threads run without the token.
+extern uint32_t on_standby;
+// Whether what the program does is recorded now.
+inline bool recording() { return control.mode == kModeRecord && __builtin_expect(!on_standby, 1); }
 
 // Functions of the kernel's own vdso, which has been moved to kVdsoAddress. Null if the shim must not call them.
 extern long (*vdso_clock_gettime)(long, void*);

@@ -373,7 +373,7 @@ struct Request {
   uint32_t executable;  // kModule: not 0: sites are wanted
   uint32_t reason;      // kEnding: EndReason; kSpawn, kExecutes: effective user id
   int32_t detail;       // kEnding: EndRecord::detail; kForked, kReached: a pid; kSpawn, kExecutes: not 0: the real and
-                        // the effective user or group differ
+                        // the effective user or group differ; kPart: not 0: nothing is to be recorded there
   uint32_t mapped_writable;  // kModule: not 0: a recorded process has the file mapped so
   uint64_t inode;            // kModule: of the file
   uint64_t events;           // kExecutes: number of events in the sender's trace; kPart: bytes

@@ -8,6 +8,7 @@
 #include "core/shim/replay.h"
 #include "core/shim/signal_frame.h"
 #include "core/shim/signals.h"
+#include "core/shim/standby.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
 
@@ -62,8 +63,8 @@ bool in_shim(uint64_t rip) {
 void on_signal(int signal, void* info, void* context) {
   ThreadArea* area = me();
   SignalContext& c = ((UserContext*)context)->context;
-  // The recording has ended, so the program's handler is entered at once.
-  if (control.mode == kModePassThrough && !area->frame && !signals_pending(area) && !in_shim(c.rip)) {
+  // Nothing is recorded, so the program's handler is entered at once.
+  if ((control.mode == kModePassThrough || on_standby) && !area->frame && !signals_pending(area) && !in_shim(c.rip)) {
     CallFrame frame = {};
     copy_registers(&frame, c);
     enter_handler(&frame, area, signal, info, nullptr, (uint8_t*)c.fpstate);
@@ -274,7 +275,12 @@ void on_poke(int signal, void* info, void* context) {
   part_note_thread(area, c.fpstate);
   held_release(area, mask_at(area, c));
   abort_call(c);
-  if (!area->frame) look_for_spin(area, (UserContext*)context);
+  if (area->frame) return;
+  if (!on_standby) return look_for_spin(area, (UserContext*)context);
+  if (in_shim(c.rip) || in_stub(c.rip)) return;
+  CallFrame frame = {};
+  copy_registers(&frame, c);
+  if (standby_interrupted(&frame, area)) copy_registers(c, &frame);
 }
 
 // A seccomp filter of the program has trapped a call (SECCOMP_RET_TRAP), in a process that the shim could not leave.

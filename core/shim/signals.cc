@@ -188,7 +188,7 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
       signals_apply_mask(area);
       if (actions[signal].handler != 1) signals_send_own(signal, info, false);
     }
-    if (control.mode == kModeRecord) {
+    if (recording()) {
       EventWriter writer(kSignal, area, (uint16_t)signal, nullptr, 0);
       if (moment == Moment::before_call) writer.event->header.flags |= kFlagAtEntry;
       writer.part(kSignalInfo, info, sizeof info);

@@ -76,7 +76,7 @@ void spin_tell(const ThreadArea* area, uint64_t rip) {
   constexpr uint64_t kLong = 2000;  // milliseconds
   const bool others = token_wanted() && others_waited >= kLong,
              signal = signals_pending(area) && area->look_delay >= kLongestDelay;
-  if (told || control.mode != kModeRecord || !of_the_program(rip) || (!others && !signal)) return;
+  if (told || !recording() || !of_the_program(rip) || (!others && !signal)) return;
   told = true;
   Notice notice;
   notice.add("thread ")
@@ -91,7 +91,7 @@ void spin_tell(const ThreadArea* area, uint64_t rip) {
 }
 
 bool spin_begin(const ThreadArea* area, const SpinPoint& now) {
-  if (control.mode != kModeRecord || area->frame || (!token_wanted() && !signals_pending(area)) || search.active ||
+  if (!recording() || area->frame || (!token_wanted() && !signals_pending(area)) || search.active ||
       !of_the_program(now.rip) || !is_plain((const uint8_t*)now.rip))
     return false;
   search = {};
@@ -103,7 +103,7 @@ bool spin_begin(const ThreadArea* area, const SpinPoint& now) {
 // The timer measures the thread's processor time, so that it does not interrupt a thread that sleeps.
 void spin_look_later(ThreadArea* area) {
   constexpr uint64_t kFirst = 1000000;
-  if (area->borrowed || control.mode != kModeRecord) return;
+  if (area->borrowed || !recording()) return;
   if (!area->look_timer) {
     struct {
       uint64_t value;

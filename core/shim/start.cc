@@ -143,6 +143,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   fill_control();
   control.mode = kModeRecord;
   trace_header()->running = kComputing;
+  on_standby = trace_header()->on_standby;
   take_over_thread(area);
   clock_calibrate();
   instrument(hello, auxv);
@@ -153,7 +154,9 @@ __attribute__((noinline)) bool begin(char** environment) {
   if (state_every) state_prepare();
   token_start(area);
   // A replay resumes here, in a process whose memory the core has filled; control.mode is kModeReplay by then.
-  const bool replayed = friday_snapshot(&image_registers);
+  bool replayed = false;
+  if (on_standby) token_give_up(area);
+  else replayed = friday_snapshot(&image_registers);
   signals_install();
   thread_arm(area);
   if (!replayed) part_look_every(hello.look_for_part_ms);

@@ -277,4 +277,10 @@ void token_leave(ThreadArea* area) {
   pass_on();
 }
 
+void token_give_up(const ThreadArea* area) {
+  if (__atomic_load_n(&state, __ATOMIC_RELAXED) != (kHeld | area->number)) return;
+  lock();
+  pass_on();
+}
+
 }  // namespace friday::shim

@@ -54,10 +54,11 @@ inline long pause_of_looks(unsigned looks, uint32_t place) {
   if (place == 0 && looks < 2) return kTurnNs / 2;
   return kTurnNs * (long)min<uint64_t>(place + 1, 100);
 }
-bool token_wanted();                 // whether another thread, or another process of the group, waits
-bool token_lasted(long ns);          // whether the present turn has lasted so many nanoseconds
-bool token_overdue();                // whether somebody waits and the turn has lasted kTurnNs
-void token_leave(ThreadArea* area);  // the calling thread ends
+bool token_wanted();                         // whether another thread, or another process of the group, waits
+bool token_lasted(long ns);                  // whether the present turn has lasted so many nanoseconds
+bool token_overdue();                        // whether somebody waits and the turn has lasted kTurnNs
+void token_leave(ThreadArea* area);          // the calling thread ends
+void token_give_up(const ThreadArea* area);  // if the thread has it, gives it to a waiter or to nobody
 // Takes the token back for the parent after a vfork child, which may have been killed, has used it in its name.
 void token_keep(ThreadArea* area);
 // `on`: the calling thread is about to execute another program, which a poke would kill, since it has no handler yet.

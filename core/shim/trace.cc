@@ -123,7 +123,8 @@ inline bool reserve(const char* from, size_t size) {
   return end <= ready || get_ready(end);
 }
 
-// When there is no room, the recording ends. The caller still builds its record, in this buffer, and it is dropped.
+// When there is no room, the recording ends. The caller still builds its record, in this buffer, and it is dropped. So
+// are all records of a process on standby.
 char overflow[1 << 16];
 bool dropped;  // that has happened
 
@@ -163,6 +164,7 @@ bool elapsed(uint64_t since, long ns) {
 
 // Where a record of `size` bytes is built.
 static char* place_for(size_t size) {
+  if (__builtin_expect(on_standby, 0)) return overflow;
   if (!dropped && reserve(cursor, size)) return cursor;
   if (!dropped) no_room();
   return overflow;
@@ -256,13 +258,13 @@ static void write_end(EndReason reason, int detail, const char* text) {
 }
 
 // The new trace takes the place of the old one in one call, because threads that wait for the token read its header.
-bool trace_continue(int fd, uint64_t image_bytes) {
+bool trace_continue(int fd, uint64_t image_bytes, int detail) {
   FileStat about;
   if (!trace_alive() || failed(native(sys::fstat, fd, &about))) return false;
   const long mapped = native(sys::mmap, 0, about.size, 3, MAP_SHARED, fd, 0);
   if (failed(mapped)) return false;
   const uint64_t before = mapped_bytes(), size = (uint64_t)about.size, high = mapped_high;
-  write_end(kEndContinued, 0, nullptr);
+  write_end(kEndContinued, detail, nullptr);
   const long moved = native(sys::mremap, mapped, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, kWindowAddress);
   if (moved != (long)kWindowAddress) {
     native(sys::munmap, mapped, size);

@@ -35,8 +35,9 @@ void* record_begin(format::RecordType type, size_t size);
 void record_commit(void* record);
 bool trace_attach(int fd);  // maps the trace and begins to write it; false: its addresses are taken
 void trace_detach();        // unmaps it
-// Ends this trace and goes on in the file `fd`, `image_bytes` behind its beginning. False: it cannot be mapped.
-bool trace_continue(int fd, uint64_t image_bytes);
+// Ends this trace and goes on in the file `fd`, `image_bytes` behind its beginning; `detail` is that of the EndRecord.
+// False: it cannot be mapped.
+bool trace_continue(int fd, uint64_t image_bytes, int detail);
 // In a copy of the process that writes the image: its records go into the room before FileHeader::image_end. At the end
 // of it, trace_image_done() fills what is left.
 void trace_write_image();
@@ -80,6 +81,7 @@ struct Moved {
   uint32_t message = 0;        // which message of a call with several
 };
 void channels_again();  // a new trace begins: all channels must be described there
+void channels_anew();   // the first one begins: nothing is known of the channels yet
 void channel_transfer(EventWriter& writer, int fd, const Moved& moved);
 bool channel_is_datagram(int fd);
 bool channel_sends_header(int fd);  // whether what is sent through it begins with an IPv4 header (IP_HDRINCL, raw(7))

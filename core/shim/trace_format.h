@@ -56,6 +56,7 @@ enum Wanted : uint32_t {
   kNoPart = 0,
   kPartWithNews = 1,  // if anything has happened in the present one
   kPartInAnyCase = 2,
+  kNothing = 3,  // the process shall go on unrecorded (FileHeader::on_standby)
 };
 
 struct FileHeader {
@@ -75,10 +76,13 @@ struct FileHeader {
   uint64_t sharing;  // TokenArea::session: the recording in which numbers of groups and shared objects are unique
   // Written by the program (shim), each on its own cache line.
   alignas(64) uint64_t committed;
-  uint64_t events;      // events within `committed`
-  uint32_t ended;       // 1 once an EndRecord is committed
-  uint32_t wanted;      // Wanted: whether the process shall go on in a new trace. Stored by the collector
-  uint32_t running;     // RunState
+  uint64_t events;   // events within `committed`
+  uint32_t ended;    // 1 once an EndRecord is committed
+  uint32_t wanted;   // Wanted: whether the process shall go on in a new trace. Stored by the collector
+  uint32_t running;  // RunState
+  // 1: the process stands by. It runs unrecorded, and nothing stands in this trace, until a part is wanted. Stored by
+  // the collector before the process has the trace.
+  uint32_t on_standby;
   uint64_t trapped;     // calls from code that was not patched, caught by Syscall User Dispatch
   uint64_t faulted_at;  // kFaulted: address of that instruction; 0: not known
   // The signal that the fault has raised, or by which the process kills itself in the call under way; 0: none.

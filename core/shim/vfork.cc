@@ -178,6 +178,7 @@ void vfork_child(ThreadArea* area) {
   }
   area->frame = nullptr;
   signals_apply_mask(area);
+  if (on_standby) token_give_up(area);
   friday_leave(start);
 }
 

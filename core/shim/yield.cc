@@ -4,6 +4,7 @@
 #include "core/shim/patch.h"
 #include "core/shim/replay.h"
 #include "core/shim/signals.h"
+#include "core/shim/standby.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
 
@@ -14,7 +15,7 @@ using namespace format;
 // A `pause` is identified by its number: at replay the thread executes as many of them, whatever the loop does.
 bool pause_yields(ThreadArea* area) {
   area->pauses++;
-  if (control.mode == kModeRecord) return token_wanted() || signals_pending(area);
+  if (recording()) return token_wanted() || signals_pending(area);
   if (control.mode != kModeReplay) return false;
   return replay_yield_follows(area, kYieldPause) && *(const uint64_t*)(replay_peek() + 1) <= area->pauses;
 }
@@ -74,6 +75,7 @@ static void replay_yield(CallFrame* frame, ThreadArea* area, YieldKind kind) {
 
 extern "C" void friday_yield(CallFrame* frame) {
   ThreadArea* area = me();
+  if (area->yield_kind == kStandsStill) return standby_stand(frame, area);
   const YieldKind kind = (YieldKind)area->yield_kind;
   // At a loop site none of the displaced instructions has been executed yet, so the thread is shown in front of them.
   const uint64_t back = frame->rip, shown = kind == kYieldLoop ? loop_original(back) : back;
@@ -84,7 +86,7 @@ extern "C" void friday_yield(CallFrame* frame) {
   signals_step_on(frame, area);
   bool handler = false;
   const bool yields = kind != kYieldLoop || loops_yield(area);
-  if (yields && control.mode == kModeRecord) {
+  if (yields && recording()) {
     record_yield(frame, area, kind);
     handler = signals_pending(area) && signals_deliver(frame, area, Moment::anywhere);
   } else if (yields && control.mode == kModeReplay) {
@@ -100,7 +102,7 @@ extern "C" void friday_yield(CallFrame* frame) {
 // Yields behind a call that does not lend the token. A thread that makes only such calls would keep the token for ever.
 void yield_behind_call(CallFrame* frame, ThreadArea* area) {
   if (area->borrowed) return;
-  if (control.mode == kModeRecord) {
+  if (recording()) {
     if (!token_overdue()) return;
     area->yield_kind = kYieldCall;
     record_yield(frame, area, kYieldCall);

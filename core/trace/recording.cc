@@ -132,7 +132,10 @@ void apply_end_record(const format::EndRecord& record, NodeEnd& end) {
     case format::kEndExec:
       if (end.how != NodeEnd::How::replaced || end.text.empty()) end = {NodeEnd::How::replaced, record.detail, text};
       return;
-    case format::kEndContinued: end = {NodeEnd::How::continued, 0, {}}; return;
+    case format::kEndContinued:
+      if (record.detail) end = {NodeEnd::How::limited, 0, "it was switched off (friday live)"};
+      else end = {NodeEnd::How::continued, 0, {}};
+      return;
     case format::kEndStopped: end = {NodeEnd::How::collector, record.detail, text}; return;
     case format::kEndDiskFull:
       end = {NodeEnd::How::limited, record.detail, text.empty() ? "the disk was full; the program went on" : text};
@@ -190,6 +193,7 @@ void read_trace_facts(const Beneath& trace, NodeInfo& node) {
   node.forked = header.features & format::kFeatureForkChild;
   node.part = header.features & format::kFeaturePart;
   node.boot_id = to_uuid(header.boot_id);
+  node.on_standby = header.on_standby;
   node.pid = header.pid;
   node.events = header.events;
   node.trapped = header.trapped;
@@ -403,7 +407,7 @@ std::string describe(const NodeEnd& end) {
   return "unknown";
 }
 
-Result<Recording> Recording::open(const std::string& path) {
+Result<Recording> Recording::open(const std::string& path, Standby standby) {
   Recording recording;
   recording.path_ = path;
   while (recording.path_.size() > 1 && recording.path_.back() == '/') recording.path_.pop_back();
@@ -416,8 +420,13 @@ Result<Recording> Recording::open(const std::string& path) {
     auto described = read_node_json(recording.inside(fmt::format("nodes/{}/node.json", id)), node);
     read_trace_facts(recording.trace(id), node);
     if (!described && !node.problem) node.problem = Error{ErrorCode::bad_input, described.error().message, id.value};
-    recording.nodes_.push_back(std::move(node));
+    if (!node.on_standby || standby == Standby::shown) recording.nodes_.push_back(std::move(node));
   }
+  if (recording.nodes_.empty())
+    return fail(ErrorCode::bad_input,
+                "nothing of {} is recorded yet: its programs are on standby. Switch the recording on with `friday live "
+                "{} full`",
+                recording.path_, recording.path_);
   Namer(recording.nodes_).name_all();
   struct stat status;
   recording.readable_by_others_ = ::stat(recording.path_.c_str(), &status) == 0 && (status.st_mode & 077) != 0;

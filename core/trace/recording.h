@@ -55,6 +55,7 @@ struct NodeInfo {
   // `spawned_by`: it was executed by a vfork child of that node, as posix_spawn(3) does. `replaces`: it was executed in
   // that node's process. `continues`: it is the next part of that node's recording, in the same process.
   std::optional<NodeId> parent, spawned_by, replaces, continues;
+  bool on_standby = false;            // its process runs unrecorded: nothing stands in its trace
   bool forked = false, part = false;  // whether its trace begins as a copy of its parent, or goes on where that ended
   Uuid uuid{}, parent_uuid{}, boot_id{};
   std::vector<std::string> lineage;  // names from the oldest ancestor down to this node
@@ -93,8 +94,10 @@ bool recorder_lives(const NodeInfo& node);
 
 class Recording {
  public:
-  // Fails if `path` is not a recording that this version can read, or if it has no nodes.
-  static Result<Recording> open(const std::string& path);
+  // Fails if `path` is not a recording that this version can read, or if it has no nodes. Processes on standby are no
+  // nodes yet; only who looks at a recording that is being made wants to see them.
+  enum class Standby { left_out, shown };
+  static Result<Recording> open(const std::string& path, Standby standby = Standby::left_out);
 
   const std::string& path() const { return path_; }
   int64_t created_ns() const { return created_ns_; }

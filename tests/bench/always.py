@@ -8,7 +8,7 @@ import shutil
 import socket
 
 from replay import record_redis
-from support import Bench, Key, Number, load, median, need
+from support import Bench, Key, Number, Redis, alternate, load, median, need
 
 NAME = "always"
 KEYS = {
@@ -22,6 +22,8 @@ KEYS = {
     "lean_load_ratio": Key("", ">= 0.98", "requests a second with record --lean / with record alone"),
     "full_kb_s_replica": Key("KB/s", "", "the same with all payload"),
     "regenerated": Key("", ">= 0.99", "share of the bytes that the replicas received which were left out and made again"),
+    "standby_ratio": Key("", ">= 0.995", "SET requests a second, record --standby / native; server on one core, redis-benchmark on the other"),
+    "standby_cpu_ratio": Key("", "", "processor time of the server a SET, native / record --standby, from the same pairs"),
     "restore_ratio": Key("", ">= 3", "seconds under load / seconds in which a replay makes the payload again"),
 }
 
@@ -87,6 +89,27 @@ def lean(bench: Bench) -> dict[str, Number]:
         "restore_ratio": Number(busy / taken.value, busy * taken.spread / taken.value**2, taken.count)}
 
 
+def standby(bench: Bench) -> dict[str, Number]:
+    """Compares a server on standby and a native one, which both run all the time and get load in turn."""
+    pairs, requests = (3, 5_000) if bench.quick else (13, 30_000)
+    server, client = bench.cores[:1], bench.cores[-1:]
+    native, asleep = Redis(bench, cores=server), Redis(bench, recording=bench.path("standby-rec"), options=["--standby"], cores=server)
+
+    def ask(one: Redis) -> tuple[float, float]:
+        before = one.cpu_seconds()
+        rate = load(bench, one.port, "set", requests, cores=client)
+        return rate, requests / (one.cpu_seconds() - before)
+
+    for one in (native, asleep):
+        ask(one)
+    n, s = alternate(pairs, lambda: ask(native), lambda: ask(asleep))
+    native.shut_down()
+    asleep.shut_down()
+    bench.note(f"redis set, native -> on standby: {median(a[0] for a in n).value:.0f} -> {median(b[0] for b in s).value:.0f} requests a second, "
+               f"{1e6 / median(a[1] for a in n).value:.2f} -> {1e6 / median(b[1] for b in s).value:.2f} us of the server a request")
+    return {"standby_ratio": median(b[0] / a[0] for a, b in zip(n, s)), "standby_cpu_ratio": median(b[1] / a[1] for a, b in zip(n, s))}
+
+
 def run(bench: Bench) -> dict[str, Number]:
     need("redis-server", "redis-tools")
-    return {**columns(bench), **lean(bench)}
+    return {**columns(bench), **lean(bench), **standby(bench)}

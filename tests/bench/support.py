@@ -171,8 +171,8 @@ class Bench:
             raise RuntimeError(f"{' '.join(map(str, command))}: status {status}\n{text[-2000:]}")
         return text
 
-    def record_command(self, recording: pathlib.Path, program: Sequence[Any], name: str | None = None) -> list[Any]:
-        return [self.friday, "record", "-o", recording, *(["--node", name] if name else []), "--", *program]
+    def record_command(self, recording: pathlib.Path, program: Sequence[Any], name: str | None = None, options: Sequence[str] = ()) -> list[Any]:
+        return [self.friday, "record", "-o", recording, *options, *(["--node", name] if name else []), "--", *program]
 
     def verify(self, recording: pathlib.Path, *, sync: str = "clock", cores: Iterable[int] | None = None, timeout: float = 120.0) -> dict[str, Any]:
         """The report of `friday verify --json`. Raises RuntimeError if the recording does not verify, since its times would mean nothing."""
@@ -222,12 +222,12 @@ def trace_sizes(recording: pathlib.Path) -> list[TraceSize]:
 class Redis:
     """A redis-server, native or recorded."""
 
-    def __init__(self, bench: Bench, *, recording: pathlib.Path | None = None, cores: Iterable[int] | None = None) -> None:
+    def __init__(self, bench: Bench, *, recording: pathlib.Path | None = None, options: Sequence[str] = (), cores: Iterable[int] | None = None) -> None:
         self.bench = bench
         self.port, = free_ports(1)
         command = self.command(self.port)
         if recording:
-            command = bench.record_command(recording, command)
+            command = bench.record_command(recording, command, options=options)
         self.process = bench.start(command, cores=cores, cwd=bench.directory)
         wait_until(lambda: answers(self.port), f"redis-server on {self.port}: {self.output()}")
 

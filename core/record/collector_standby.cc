@@ -1,0 +1,54 @@
+// Programs on standby (CollectorOptions::standby) run unrecorded, with the shim in them, until somebody switches the
+// recording on (core/trace/switches.h). A process on standby has a trace in which nothing stands; what is recorded of
+// it goes into traces that begin with a start image, like the parts of collector_parts.cc.
+#include "core/base/log.h"
+#include "core/record/collector_node.h"
+
+namespace friday {
+
+bool Collector::is_wanted(const NodeOrigin& origin) const {
+  if (!options_.standby) return true;
+  std::vector<std::string> names = origin.lineage;
+  names.push_back(origin.name);
+  return switches_.records(names);
+}
+
+// Tells the processes what has changed in the file of switches since the last look.
+void Collector::look_at_switches() {
+  constexpr int64_t kLookAgain = 100'000'000;
+  switches_at_ = now_ns(CLOCK_MONOTONIC) + kLookAgain;
+  for (const auto& node : nodes_) remove_from_standby(*node);
+  auto switches = Switches::read(options_.recording);
+  if (!switches) {
+    if (!switches_problem_.empty()) return;
+    switches_problem_ = switches.error().message;
+    news_.push_back(fmt::format("what is to be recorded stays as it is: {}", switches_problem_));
+    return;
+  }
+  switches_problem_.clear();
+  switches_ = std::move(*switches);
+  for (Node* node : open_)
+    if (node->header && node->hello) tell_wanted(*node);
+  std::erase_if(nodes_, [](const auto& node) { return node->dropped && node->closed; });
+}
+
+void Collector::tell_wanted(Node& node) {
+  const bool wanted = is_wanted(node.origin);
+  uint32_t& word = node.header->wanted;
+  if (node.on_standby) {
+    __atomic_store_n(&word, uint32_t{wanted ? format::kPartInAnyCase : format::kNoPart}, __ATOMIC_RELEASE);
+  } else if (!wanted) {
+    __atomic_store_n(&word, uint32_t{format::kNothing}, __ATOMIC_RELEASE);
+  } else {  // what --keep asks for stays
+    uint32_t nothing = format::kNothing;
+    __atomic_compare_exchange_n(&word, &nothing, uint32_t{format::kNoPart}, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+  }
+}
+
+// Of a process on standby nothing remains in the recording.
+void Collector::remove_from_standby(Node& node) {
+  if (!node.on_standby || !node.closed || node.dropped) return;
+  remove_node(node);
+}
+
+}  // namespace friday

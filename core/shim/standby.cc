@@ -1,0 +1,209 @@
+#include "core/shim/standby.h"
+
+#include <linux/futex.h>
+
+#include "core/shim/collector.h"
+#include "core/shim/patch.h"
+#include "core/shim/process.h"
+#include "core/shim/signals.h"
+#include "core/shim/token.h"
+
+namespace friday::shim {
+
+uint32_t on_standby;
+
+namespace {
+
+uint32_t halted;                // futex; not 0: threads shall stand still
+uint8_t standing[kMaxThreads];  // by thread number: it stands still, or waits for the token at a call
+
+bool stands(uint32_t number) { return __atomic_load_n(&standing[number], __ATOMIC_ACQUIRE); }
+void set_standing(const ThreadArea* area, bool on) { __atomic_store_n(&standing[area->number], on, __ATOMIC_SEQ_CST); }
+bool halt_wanted() { return __builtin_expect(__atomic_load_n(&halted, __ATOMIC_SEQ_CST) != 0, 0); }
+
+// While one of these lives, the thread's frame leads to its call once more: with it the thread goes on if a part begins
+// meanwhile, both here and at replay, where it stands in the image.
+class AtCall {
+ public:
+  AtCall(CallFrame* frame, ThreadArea* area) : frame_(frame), area_(area), rip_(frame->rip), full_(frame->full) {
+    find_site(frame);
+    frame->rip = frame->site;
+    frame->full = 1;
+    area->call_logged = 0;
+    set_standing(area, true);
+  }
+  ~AtCall() {
+    set_standing(area_, false);
+    frame_->rip = rip_;
+    frame_->full = full_;
+  }
+  AtCall(const AtCall&) = delete;
+
+ private:
+  CallFrame* const frame_;
+  ThreadArea* const area_;
+  const uint64_t rip_, full_;
+};
+
+// A thread that is in a frame inside of another one, or that runs as a vfork child, cannot stand still.
+bool can_stand(const CallFrame* frame, const ThreadArea* area) { return !frame->previous && !area->borrowed; }
+
+// A part has begun while the thread stood still.
+[[noreturn]] void begin_recorded(ThreadArea* area) {
+  set_standing(area, false);
+  thread_begins(area);
+}
+
+// Waits until the threads may go on.
+void stand_still(ThreadArea* area) {
+  while (halt_wanted()) {
+    part_note_thread(area, 0);
+    native(sys::futex, &halted, FUTEX_WAIT_PRIVATE, 1, 0, 0, 0);
+  }
+  if (on_standby) return;
+  token_acquire(area);
+  begin_recorded(area);
+}
+
+// Takes the token for a call.
+void take_token(CallFrame* frame, ThreadArea* area) {
+  if (!can_stand(frame, area)) return (void)token_acquire(area);
+  const AtCall waits(frame, area);
+  token_acquire(area);
+  if (!on_standby) begin_recorded(area);
+}
+
+// Whether the call changes nothing that the shim keeps, and can do the recording no harm later.
+bool goes_to_kernel(const CallFrame* frame, const ThreadArea* area, const CallInfo& info) {
+  if (area->native || ever_held || concerns_held(frame->rax)) return false;
+  switch (frame->rax) {
+    case sys::futex: return !futex_inherits(arguments_of(frame));
+    case sys::close: return !collector_owns((int)frame->rdi);
+    case sys::fcntl:
+    case sys::ioctl: return !refused_for_shim(frame, area);
+    default: break;
+  }
+  if (info.rule == kNative) return true;
+  return info.rule == kEmulated && !is_coded(info) && info.inputs[0].shape != Shape::coded &&
+         info.inputs[0].shape != Shape::iocbs;
+}
+
+enum class Made { yes, again };
+
+// Makes the call. Again: first there is something to do in the shim, or one of its own signals has interrupted the
+// call. `since`: ticks when it was made first; `may_end`: a part that is wanted comes first.
+Made make(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t* since, bool may_end) {
+  const uint64_t call = frame->rax;
+  long result = 0;
+  bool read = false;
+  if (is_clock(call) && probed([&] { read = read_clock(frame, &result); }) && read) {
+    frame->rax = (uint64_t)result;
+    return Made::yes;
+  }
+  __atomic_store_n(&area->poked, 0, __ATOMIC_SEQ_CST);
+  if (may_end && (halt_wanted() || part_wanted())) return Made::again;
+  if (info.flags & kPathIn) {
+    result = call_with_path(area, frame, info);
+  } else if (info.flags & kQuick) {
+    result = friday_interruptible(area, (long)call, arguments_of(frame));
+  } else {
+    Remaining left;
+    const uint64_t* a = remaining_arguments(frame, *since, &left);
+    if (!*since) *since = ticks_now();
+    result = friday_interruptible(area, (long)call, a);
+  }
+  const bool interrupted = result == -EINTR || result == kNotMade;
+  if (__builtin_expect(interrupted, 0) && !signals_pending(area) && (result == kNotMade || area->poked))
+    return Made::again;
+  if (result == kNotMade) {
+    if (!signals_deliver(frame, area, Moment::before_call)) return Made::again;
+    return Made::yes;
+  }
+  if (result == -EINTR) signals_note_mask(frame, area);
+  const bool restart = result == -EINTR && restarts(info, frame, area);
+  if (!restart) frame->rax = (uint64_t)result;
+  if (signals_pending(area) && !signals_deliver(frame, area, restart ? Moment::before_call : Moment::after_call) &&
+      restart)
+    return Made::again;
+  return Made::yes;
+}
+
+// Makes a call that changes what the shim keeps.
+void make_with_token(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+  take_token(frame, area);
+  record_call(frame, area, info);
+  if (control.mode == kModeRecord && on_standby) token_give_up(area);
+}
+
+// Begins the part that is wanted. False: that is impossible at the moment.
+bool end_standby(CallFrame* frame, ThreadArea* area) {
+  take_token(frame, area);
+  part_begin(frame, area);
+  if (!on_standby) return true;
+  token_give_up(area);
+  return false;
+}
+
+}  // namespace
+
+bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+  uint64_t since = 0;
+  bool tried = false;
+  for (;;) {
+    token_give_up(area);
+    const bool may_end = can_stand(frame, area);
+    if (halt_wanted() && may_end) {
+      const AtCall waits(frame, area);
+      stand_still(area);
+    }
+    if (part_wanted() && may_end && !tried) {
+      if (end_standby(frame, area)) return false;
+      tried = true;
+    }
+    if (!goes_to_kernel(frame, area, info)) {
+      make_with_token(frame, area, info);
+      return true;
+    }
+    if (make(frame, area, info, &since, may_end && !tried) == Made::yes) return true;
+    tried = false;
+  }
+}
+
+bool standby_interrupted(CallFrame* frame, ThreadArea* area) {
+  if (area->borrowed) return false;
+  token_give_up(area);
+  if (!halt_wanted()) return false;
+  enter_yield(frame, area, (format::YieldKind)kStandsStill);
+  return true;
+}
+
+void standby_stand(CallFrame* frame, ThreadArea* area) {
+  area->yield_kind = 0;
+  frame->previous = area->frame;
+  frame->site = frame->rip - 2;
+  area->frame = frame;
+  area->call_logged = 0;
+  set_standing(area, true);
+  stand_still(area);
+  set_standing(area, false);
+  if (signals_pending(area)) signals_deliver(frame, area, Moment::anywhere);
+  area->frame = frame->previous;
+}
+
+void standby_first_turn(ThreadArea* area) {
+  set_standing(area, true);
+  token_acquire(area);
+  set_standing(area, false);
+  if (on_standby) token_give_up(area);
+}
+
+void standby_halt() { __atomic_store_n(&halted, 1, __ATOMIC_SEQ_CST); }
+
+void standby_go_on() {
+  __atomic_store_n(&halted, 0, __ATOMIC_SEQ_CST);
+  native(sys::futex, &halted, FUTEX_WAKE_PRIVATE, 0x7fffffff);
+}
+
+bool standby_stands(const ThreadArea* area) { return stands(area->number); }
+
+}  // namespace friday::shim

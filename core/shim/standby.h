@@ -1,0 +1,37 @@
+// Standby: the process runs unrecorded until the collector wants a part of it (FileHeader::wanted), which then begins
+// like any other (part.cc). Nothing stands in its trace so far, and its threads run without the token. What the shim
+// must know of the process when the part begins (threads, signal handlers and masks, patched code, shared memory) it
+// keeps as while recording: for calls that change any of it the thread takes the token, as a lock, and the events that
+// are written meanwhile are dropped (trace.cc). All other calls go to the kernel at once.
+//
+// For the image all threads must stand still in the shim, at a call that they have not made yet or between two
+// instructions of the program. There each waits for its first turn, like a new thread, and it goes on like one.
+#pragma once
+
+#include "core/shim/calls.h"
+#include "core/shim/runtime.h"
+
+namespace friday::shim {
+
+// Makes the call, without the token. False: a part has begun, and the thread has the token; the call is still to be
+// made, and recorded.
+bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
+// In a handler that has interrupted the program's own code: if all threads are to stand still, `frame`, its registers,
+// becomes one with which this one does; otherwise gives up a token that it still has from the time before. True: the
+// frame has changed.
+bool standby_interrupted(CallFrame* frame, ThreadArea* area);
+// Where such a thread then comes to: instead of friday_yield.
+void standby_stand(CallFrame* frame, ThreadArea* area);
+inline constexpr uint32_t kStandsStill = 0x100;  // ThreadArea::yield_kind of it
+
+// A new thread takes the token, before its first instruction or, on standby, to see that it may go on without it.
+void standby_first_turn(ThreadArea* area);
+
+// By the thread that has the token: has all others stand still; ends that. Threads that come to stand still tell what
+// the image needs of them (part_note_thread), and must be poked until they do.
+void standby_halt();
+void standby_go_on();
+// Whether the thread stands still, so that it can be asked about its registers.
+bool standby_stands(const ThreadArea* area);
+
+}  // namespace friday::shim

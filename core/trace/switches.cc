@@ -1,0 +1,57 @@
+#include "core/trace/switches.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "core/trace/json_file.h"
+
+namespace friday {
+
+namespace {
+
+Beneath file_of(const std::string& recording) { return {recording, "switches.json"}; }
+
+}  // namespace
+
+Result<Switches> Switches::read(const std::string& recording) {
+  const Beneath file = file_of(recording);
+  FRIDAY_TRY_VOID(open_beneath(file));
+  FRIDAY_TRY(value, read_json(file));
+  const auto damaged = [&] { return fail(ErrorCode::bad_input, "{} is damaged", file.path()); };
+  const auto rules = value.is_object() ? value.find("rules") : value.end();
+  if (!value.is_object() || rules == value.end() || !rules->is_array()) return damaged();
+  Switches read;
+  for (const auto& rule : *rules) {
+    if (!rule.is_object() || !rule.contains("nodes") || !rule["nodes"].is_string() || !rule.contains("record") ||
+        !rule["record"].is_boolean())
+      return damaged();
+    read.rules_.push_back({rule["nodes"], rule["record"]});
+  }
+  return read;
+}
+
+Result<void> Switches::write(const std::string& recording) const {
+  nlohmann::json rules = nlohmann::json::array();
+  for (const Rule& rule : rules_) rules.push_back({{"nodes", rule.nodes}, {"record", rule.record}});
+  const nlohmann::json value = {{"rules", std::move(rules)}};
+  return write_beneath(file_of(recording), value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void Switches::remove(const std::string& recording) { remove_beneath(file_of(recording)); }
+
+void Switches::set(const std::string& pattern, bool record) {
+  if (pattern == "*") rules_.clear();
+  else std::erase_if(rules_, [&](const Rule& rule) { return rule.nodes == pattern; });
+  rules_.push_back({pattern, record});
+}
+
+bool Switches::records(std::span<const std::string> names) const {
+  const auto rule = std::ranges::find_if(rules_.rbegin(), rules_.rend(), [&](const Rule& each) {
+    return std::ranges::any_of(
+        names, [&](const std::string& name) { return fnmatch(each.nodes.c_str(), name.c_str(), 0) == 0; });
+  });
+  return rule != rules_.rend() && rule->record;
+}
+
+}  // namespace friday
