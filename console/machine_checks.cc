@@ -27,6 +27,7 @@
 #include "core/base/fd.h"
 #include "core/base/files.h"
 #include "core/record/network.h"
+#include "core/record/ticks.h"
 #include "core/replay/debug_registers.h"
 #include "core/shim/trace_format.h"
 
@@ -195,11 +196,11 @@ Answer try_affinity() {
   return of_errno(sched_setaffinity(0, sizeof all, &all) == 0);
 }
 
-Answer try_tsc() {
+Answer try_clock() {
   auto source = read_file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   if (!source) return {false, "the kernel does not say which clock it uses"};
   while (!source->empty() && source->back() == '\n') source->pop_back();
-  return {source->starts_with("tsc"), "the kernel uses " + *source};
+  return {tsc_is_the_clock() || vdso_reads_the_clock(), "the kernel uses " + *source};
 }
 
 Answer try_perf() {
@@ -284,7 +285,7 @@ std::vector<MachineCheck> check_machine(const std::string& directory, const std:
   add("choosing processors", Refusal::affinity, NeededFor::speed, try_affinity());
   add("debug registers", Refusal::debug_registers, NeededFor::speed,
       {debug_registers_work(), debug_registers_work() ? "" : "a write that one watched went unnoticed"});
-  add("time-stamp counter", Refusal::tsc, NeededFor::speed, try_tsc());
+  add("clock", Refusal::clock, NeededFor::speed, try_clock());
   add("holes in files", Refusal::punch_hole, NeededFor::speed, try_hole(file));
   add("personality", Refusal::personality, NeededFor::nothing,
       in_child([] { return personality(ADDR_NO_RANDOMIZE) < 0 ? errno : 0; }));

@@ -116,6 +116,8 @@ void print_refused(const std::string& path, const std::vector<NodeSummary>& node
 
 void print_summary(const RecordOptions& options, const LaunchResult& result) {
   print_nodes(result.nodes);
+  if (options.standby && result.nodes.empty())
+    say(stderr, "friday: nothing was recorded: the programs ran on standby to their end\n");
   print_over_budget(options, result.nodes);
   if (result.left_out)
     say(stderr, "friday: {} {} not recorded: {}\n", result.left_out,

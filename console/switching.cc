@@ -69,7 +69,8 @@ int say_result(const SwitchingOptions& options, const Found& found) {
         options.record ? "is still on standby" : "is still recorded",
         node.notice.empty() ? "it has made no call since, or is in one that cannot be cut; it follows when it can"
                             : node.notice);
-  return found.waiting.empty() ? 0 : 1;
+  if (!found.any) say(stderr, "friday live: the programs that are meant have ended before they could be switched\n");
+  return found.waiting.empty() && found.any ? 0 : 1;
 }
 
 }  // namespace

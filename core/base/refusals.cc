@@ -48,10 +48,10 @@ const RefusalText& refusal_text(Refusal refusal) {
       "more. "
       "rwatch and awatch are refused.",
       "The host of this virtual machine does not pass debug exceptions on; others do."};
-  static constexpr RefusalText kTsc{"the time-stamp counter as a clock",
-                                    "recording is slower: each call's two time stamps are calls of the kernel.",
-                                    "The kernel found the counter unreliable (dmesg says why); on a virtual machine "
-                                    "the host may offer an invariant one."};
+  static constexpr RefusalText kClock{"a clock that is read without the kernel",
+                                      "recording is slower: each call's two time stamps are calls of the kernel.",
+                                      "The kernel found the time-stamp counter unreliable (dmesg says why), and reads "
+                                      "its own clock itself; on a virtual machine the host may offer a better one."};
   static constexpr RefusalText kPunchHole{
       "holes in files", "traces are compressed, but take their full size on the disk until their nodes have ended.",
       "Record to another file system: ext4, xfs, btrfs and tmpfs have them."};
@@ -84,7 +84,7 @@ const RefusalText& refusal_text(Refusal refusal) {
     case Refusal::descriptors: return kDescriptors;
     case Refusal::affinity: return kAffinity;
     case Refusal::debug_registers: return kDebugRegisters;
-    case Refusal::tsc: return kTsc;
+    case Refusal::clock: return kClock;
     case Refusal::punch_hole: return kPunchHole;
     case Refusal::personality: return kPersonality;
     case Refusal::perf_events: return kPerf;

@@ -21,7 +21,7 @@ enum class Refusal {
   descriptors,  // the limit of open files
   affinity,     // sched_setaffinity
   debug_registers,
-  tsc,  // the time-stamp counter cannot be used as a clock
+  clock,  // neither the program nor the vdso can read a clock without the kernel
   punch_hole,
   personality,
   perf_events,

@@ -39,11 +39,13 @@ Collector::Collector(CollectorOptions options)
       files_(Beneath(options_.recording, "files"), options_.tell, AnalysisCache::of_user()),
       packer_(options_.recording, options_.lean) {
   clock_kind_ = tsc_is_the_clock() ? format::kClockTsc : format::kClockMonotonic;
-  if (clock_kind_ != format::kClockTsc)
-    notices_.push_back(describe_refusal(Refusal::tsc, "the kernel does not use it"));
   ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;
   boot_id_ = read_file("/proc/sys/kernel/random/boot_id").value_or("");
   machine_ = describe_vdso();
+  if (clock_kind_ != format::kClockTsc && !vdso_reads_the_clock()) {
+    machine_.flags &= ~uint32_t{shim::kVdsoCallable};
+    notices_.push_back(describe_refusal(Refusal::clock, "the kernel uses another one"));
+  }
   if (keeps_last()) cut_at_ = now_ns(CLOCK_MONOTONIC) + 1;
   for (unsigned i = 0; i < std::size(format::kCpuidLeaves); i++) {
     auto& [a, b, c, d] = machine_.cpuid[i];

@@ -114,7 +114,8 @@ class Collector {
   struct Node;
   explicit Collector(CollectorOptions options);
   Result<void> open_tokens();
-  // as_part, late: with an image of a running process, whose trace before it continues, or of which nothing is recorded.
+  // as_part, late: with an image of a running process, whose trace before it continues, or of which nothing is
+  // recorded.
   enum class Begins { by_itself, forked, as_part, late, on_standby };
   Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, Begins begins = Begins::by_itself,
                             uint64_t image_bytes = 0);

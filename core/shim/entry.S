@@ -3,6 +3,13 @@
 #include <asm/unistd_64.h>
 
   .set YIELD_KIND, 2336  # in ThreadArea
+  .set CALL_NUMBER, 136
+  .set PENDING_HEAD, 144
+  .set PENDING_TAIL, 148
+  .set STEPPED, 2460
+  .set STANDS_STILL, 0x100        # kStandsStill of standby.h
+  .set INTERRUPTED, 0x80000000    # kInterrupted
+  .set WANTED, 0x100000000094     # the address of FileHeader::wanted
   .text
   .globl friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
   .globl friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
@@ -15,6 +22,8 @@
   .hidden friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out
   .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
   .globl friday_load, friday_resume
+  .globl friday_straight_start, friday_straight_call, friday_straight_abort
+  .hidden friday_straight_start, friday_straight_call, friday_straight_abort, friday_straight, friday_straight_calls
   .hidden friday_resume, friday_resume_thread
   .hidden friday_load, friday_relocate, friday_start_loaded
   .hidden friday_start, friday_replay_start, friday_at_start, friday_dispatch, friday_thread_main, friday_image_registers_taken
@@ -88,6 +97,9 @@ friday_enter_trap:
 friday_enter:
   .cfi_startproc
   .cfi_undefined %rip
+  cmpl $0, friday_straight(%rip)
+  jne friday_go_straight
+friday_enter_shim:
   mov %rsp, %gs:8
   mov %gs:0, %rsp
   push $0                 # previous
@@ -102,6 +114,51 @@ friday_enter:
   call friday_dispatch
   mov %rbx, %rdi
   jmp friday_leave
+
+# On standby (standby.h): a call that need not pass the shim is made here, with the program's registers and on its stack. After a system
+# call each return costs as much as a branch that was predicted wrongly, so there is none. rcx has the return address.
+friday_go_straight:
+  cmp $512, %rax
+  jae friday_enter_shim
+  lea friday_straight_calls(%rip), %r11
+  cmpb $0, (%r11,%rax)
+  je friday_enter_shim
+  movabs $WANTED, %r11
+  cmpl $0, (%r11)
+  jne friday_enter_shim
+  mov %rcx, %gs:24
+  mov %eax, %gs:CALL_NUMBER
+friday_straight_start:
+  mov %gs:PENDING_HEAD, %r11d
+  cmp %gs:PENDING_TAIL, %r11d
+  jne friday_straight_abort
+friday_straight_call:
+  syscall
+  mov %gs:PENDING_HEAD, %r11d
+  cmp %gs:PENDING_TAIL, %r11d
+  jne 2f
+  cmp $-4, %rax           # EINTR: one of the shim's own signals; the call is made again, by the shim
+  je friday_straight_abort
+  cmpl $0, %gs:STEPPED
+  jne 1f
+  mov %gs:24, %rcx
+  jmp *%rcx
+# A signal is to be delivered behind the call, or a step of the program's own trap flag must be made up for.
+1:
+  movq $STANDS_STILL, %gs:YIELD_KIND
+  jmp friday_enter_yield
+2:
+  cmp $-4, %rax
+  jne 1b
+  orl $INTERRUPTED, %gs:CALL_NUMBER
+  mov %gs:CALL_NUMBER, %eax
+  btr $31, %eax
+  jmp 3f
+friday_straight_abort:
+  mov %gs:CALL_NUMBER, %eax
+3:
+  mov %gs:24, %rcx
+  jmp friday_enter_shim
 
 # From the stub of a loop site that begins with a `pause`, which asks each time whether to yield; %gs:24 is where the
 # program goes on. As a rule it does so at once.

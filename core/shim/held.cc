@@ -9,6 +9,7 @@
 
 #include "core/shim/process.h"
 #include "core/shim/signals.h"
+#include "core/shim/standby.h"
 #include "core/shim/token.h"
 
 namespace friday::shim {
@@ -158,6 +159,7 @@ void held_add(ThreadArea* area, int signal, const void* info) {
     __atomic_store_n(&slot.state, kFull, __ATOMIC_RELEASE);
   }
   ever_held = 1;
+  standby_looks_at_all();
   if (any) have_others_look(area);
 }
 

@@ -45,6 +45,9 @@ bool wants_own_addresses(uint64_t call, const uint64_t* a) {
 
 // Moves the kernel's vdso and its data back to where they were.
 void give_back_vdso() {
+  vdso_clock_gettime = nullptr;
+  vdso_gettimeofday = nullptr;
+  vdso_time = nullptr;
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
     if (line.low < kVdsoAddress || line.low >= kOwnEnd) continue;

@@ -373,7 +373,7 @@ static void begin_standby(const CallFrame* frame, const ThreadArea* area) {
   const char* why = obstacle_of_process(frame, area);
   if (!why) why = enter_trace(0, PartFor::standby);
   if (why) return tell_obstacle(why, kTryAgain);
-  on_standby = 1;
+  standby_begins();
   collector_parted(-1);
 }
 
@@ -401,7 +401,7 @@ void part_begin(CallFrame* frame, ThreadArea* area) {
   }
   if (on_standby) channels_anew();
   else channels_again();
-  on_standby = 0;
+  standby_ends();
   describe_image(frame, area, &own);
   clock_calibrate();
   note_modules();

@@ -365,7 +365,7 @@ void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
                -1, 0) != (long)low)
       return;
     memcpy((void*)low, (void*)real, high - low);
-    const bool callable = (offsets.flags & kVdsoCallable) && clock_kind == format::kClockTsc;
+    const bool callable = offsets.flags & kVdsoCallable;
     if (callable) vdso_clock_gettime = (long (*)(long, void*))(real + offsets.vdso_clock_gettime);
     if (callable) vdso_gettimeofday = (long (*)(void*, void*))(real + offsets.vdso_gettimeofday);
     if (callable) vdso_time = (long (*)(void*))(real + offsets.vdso_time);

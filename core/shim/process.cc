@@ -172,6 +172,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     part_look_again();
     if (!follow || !trace_attach(trace_fd)) {
       control.mode = kModePassThrough;
+      standby_ends();
       group_forget();
       if (follow)
         collector_send(kNotice, 0, 0,
@@ -185,7 +186,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
       native(sys::close, trace_fd);
       trace_header()->pid = area->tid;
       trace_header()->running = kComputing;
-      on_standby = trace_header()->on_standby;
+      if (!trace_header()->on_standby) standby_ends();
       collector_send(kForked, 0, (int)area->tid, nullptr);
       area->sequence = 0;
       chaos_key = reply.chaos_key;

@@ -51,6 +51,7 @@ struct Probe {
   uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip;
 };
 int friday_probe(Probe* probe) __attribute__((returns_twice));
+extern char friday_straight_start[], friday_straight_call[], friday_straight_abort[];
 extern char friday_trap_site[], friday_syscall_instruction[];
 extern char friday_signal_return[];  // sa_restorer of the shim's own handlers
 void friday_resume();                // where a thread of a part's start image begins

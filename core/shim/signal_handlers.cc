@@ -52,6 +52,8 @@ void look_for_spin(ThreadArea* area, UserContext* u) {
 void abort_call(SignalContext& c) {
   if (c.rip >= (uint64_t)friday_interruptible_start && c.rip <= (uint64_t)friday_interruptible_call)
     c.rip = (uint64_t)friday_interruptible_abort;
+  if (c.rip >= (uint64_t)friday_straight_start && c.rip <= (uint64_t)friday_straight_call)
+    c.rip = (uint64_t)friday_straight_abort;
 }
 
 bool in_shim(uint64_t rip) {
@@ -84,7 +86,9 @@ void on_signal(int signal, void* info, void* context) {
   ((UserContext*)context)->mask |= caught();
   abort_call(c);
   area->look_delay = 0;
-  if (!area->frame) look_for_spin(area, (UserContext*)context);
+  if (area->frame) return;
+  if (on_standby) spin_look_later(area);  // it may have left the shim without having seen the signal
+  else look_for_spin(area, (UserContext*)context);
 }
 
 // If the fault is that of a probe (runtime.h), makes friday_probe return 1. False: it is not.

@@ -99,6 +99,9 @@ struct Remaining {
 // `left`.
 const uint64_t* remaining_arguments(const CallFrame* frame, uint64_t since, Remaining* left);
 
+bool has_limit(uint64_t call);                // whether a call of this number may have one
+bool waits_for_time(const CallFrame* frame);  // whether there may be others than the frame's
+
 // Makes a call again as long as only the shim's own signals have interrupted it (ThreadArea::poked). `make` is told
 // whether it is not the first time. Returns kNotMade if a part is due.
 bool part_is_due(uint32_t poked);  // process.h

@@ -103,7 +103,7 @@ bool spin_begin(const ThreadArea* area, const SpinPoint& now) {
 // The timer measures the thread's processor time, so that it does not interrupt a thread that sleeps.
 void spin_look_later(ThreadArea* area) {
   constexpr uint64_t kFirst = 1000000;
-  if (area->borrowed || !recording()) return;
+  if (area->borrowed || control.mode != kModeRecord) return;
   if (!area->look_timer) {
     struct {
       uint64_t value;

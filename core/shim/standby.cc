@@ -12,6 +12,14 @@ namespace friday::shim {
 
 uint32_t on_standby;
 
+extern "C" {
+uint32_t friday_straight;            // not 0: calls of `friday_straight_calls` are made without the shim (entry.S)
+uint8_t friday_straight_calls[512];  // by number, not 0: those that goes_to_kernel() whatever their arguments are
+}
+static_assert(kCallCount <= sizeof friday_straight_calls && __builtin_offsetof(ThreadArea, call_number) == 136 &&
+              __builtin_offsetof(ThreadArea, stepped) == 2460 &&
+              format::kWindowAddress + __builtin_offsetof(format::FileHeader, wanted) == 0x100000000094);
+
 namespace {
 
 uint32_t halted;                // futex; not 0: threads shall stand still
@@ -88,6 +96,14 @@ bool goes_to_kernel(const CallFrame* frame, const ThreadArea* area, const CallIn
          info.inputs[0].shape != Shape::iocbs;
 }
 
+// Whether any call of this number goes to the kernel and waits for no limited time.
+bool goes_straight(uint64_t call) {
+  const CallInfo& info = call_info(call);
+  return info.rule == kEmulated && !(info.flags & kPathIn) && !is_coded(info) && info.inputs[0].shape != Shape::coded &&
+         info.inputs[0].shape != Shape::iocbs && info.flags & (kQuick | kIn | kOut) && !concerns_held(call) &&
+         !is_clock(call) && !has_limit(call);
+}
+
 enum class Made { yes, again };
 
 // Makes the call. Again: first there is something to do in the shim, or one of its own signals has interrupted the
@@ -102,9 +118,12 @@ Made make(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t* si
   }
   __atomic_store_n(&area->poked, 0, __ATOMIC_SEQ_CST);
   if (may_end && (halt_wanted() || part_wanted())) return Made::again;
-  if (info.flags & kPathIn) {
+  if (area->call_number & kInterrupted) {
+    area->call_number = 0;
+    result = -EINTR;
+  } else if (info.flags & kPathIn) {
     result = call_with_path(area, frame, info);
-  } else if (info.flags & kQuick) {
+  } else if (info.flags & kQuick || !waits_for_time(frame)) {
     result = friday_interruptible(area, (long)call, arguments_of(frame));
   } else {
     Remaining left;
@@ -172,7 +191,7 @@ bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 bool standby_interrupted(CallFrame* frame, ThreadArea* area) {
   if (area->borrowed) return false;
   token_give_up(area);
-  if (!halt_wanted()) return false;
+  if (!halt_wanted() && !signals_pending(area)) return false;
   enter_yield(frame, area, (format::YieldKind)kStandsStill);
   return true;
 }
@@ -183,9 +202,12 @@ void standby_stand(CallFrame* frame, ThreadArea* area) {
   frame->site = frame->rip - 2;
   area->frame = frame;
   area->call_logged = 0;
-  set_standing(area, true);
-  stand_still(area);
-  set_standing(area, false);
+  signals_step_on(frame, area);
+  if (can_stand(frame, area)) {
+    set_standing(area, true);
+    stand_still(area);
+    set_standing(area, false);
+  }
   if (signals_pending(area)) signals_deliver(frame, area, Moment::anywhere);
   area->frame = frame->previous;
 }
@@ -196,6 +218,19 @@ void standby_first_turn(ThreadArea* area) {
   set_standing(area, false);
   if (on_standby) token_give_up(area);
 }
+
+void standby_begins() {
+  for (uint64_t call = 0; call < kCallCount - 1; call++) friday_straight_calls[call] = goes_straight(call);
+  on_standby = 1;
+  friday_straight = !ever_held;
+}
+
+void standby_ends() {
+  on_standby = 0;
+  friday_straight = 0;
+}
+
+void standby_looks_at_all() { friday_straight = 0; }
 
 void standby_halt() { __atomic_store_n(&halted, 1, __ATOMIC_SEQ_CST); }
 

@@ -20,9 +20,17 @@ bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 // becomes one with which this one does; otherwise gives up a token that it still has from the time before. True: the
 // frame has changed.
 bool standby_interrupted(CallFrame* frame, ThreadArea* area);
-// Where such a thread then comes to: instead of friday_yield.
+// Where such a thread then comes to: instead of friday_yield. So does one whose signal must be delivered behind a call.
 void standby_stand(CallFrame* frame, ThreadArea* area);
 inline constexpr uint32_t kStandsStill = 0x100;  // ThreadArea::yield_kind of it
+// In ThreadArea::call_number: a signal has interrupted the call that was made straight (entry.S).
+inline constexpr uint32_t kInterrupted = 1u << 31;
+
+// The process is on standby from now on, or no longer.
+void standby_begins();
+void standby_ends();
+// From now on every call passes the shim: it keeps something for the program that any call may have to see.
+void standby_looks_at_all();
 
 // A new thread takes the token, before its first instruction or, on standby, to see that it may go on without it.
 void standby_first_turn(ThreadArea* area);

@@ -15,6 +15,7 @@
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
 #include "core/shim/signals.h"
+#include "core/shim/standby.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
 
@@ -143,7 +144,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   fill_control();
   control.mode = kModeRecord;
   trace_header()->running = kComputing;
-  on_standby = trace_header()->on_standby;
+  if (trace_header()->on_standby) standby_begins();
   take_over_thread(area);
   clock_calibrate();
   instrument(hello, auxv);

@@ -46,6 +46,15 @@ int milliseconds_of(uint64_t call) {
 
 }  // namespace
 
+bool has_limit(uint64_t call) {
+  static const uint64_t any[6] = {0, 2, 0, 4, 0, 0};  // different places, and no flags
+  return milliseconds_of(call) >= 0 || call == sys::futex || timespec_of(call, any) >= 0;
+}
+
+bool waits_for_time(const CallFrame* frame) {
+  return milliseconds_of(frame->rax) >= 0 || timespec_of(frame->rax, arguments_of(frame)) >= 0;
+}
+
 const uint64_t* remaining_arguments(const CallFrame* frame, uint64_t since, Remaining* left) {
   const uint64_t* a = arguments_of(frame);
   const int limit = milliseconds_of(frame->rax), time = timespec_of(frame->rax, a);

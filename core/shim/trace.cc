@@ -9,6 +9,7 @@
 #include "core/shim/calls.h"
 #include "core/shim/collector.h"
 #include "core/shim/process.h"
+#include "core/shim/standby.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
 
@@ -153,9 +154,10 @@ static void kernel_time(long clock, int64_t* ns) {
 
 uint64_t kernel_ticks() {
   if (control.mode == kModeReplay) return 0;  // nothing there needs the time, and the filter refuses the call
-  int64_t ns;
-  kernel_time(CLOCK_MONOTONIC, &ns);
-  return (uint64_t)ns;
+  long time[2];
+  if (vdso_clock_gettime) vdso_clock_gettime(CLOCK_MONOTONIC, time);
+  else native(sys::clock_gettime, CLOCK_MONOTONIC, time);
+  return (uint64_t)(time[0] * 1000000000 + time[1]);
 }
 
 bool elapsed(uint64_t since, long ns) {
@@ -286,6 +288,7 @@ void trace_end(EndReason reason, int detail, const char* text) {
   write_end(reason, detail, text);
   if (reason != kEndExit) {
     control.mode = kModePassThrough;
+    standby_ends();
     group_leave();
   }
   collector_send(kEnding, reason, detail, text);

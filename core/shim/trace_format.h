@@ -32,7 +32,9 @@ enum Feature : uint64_t {
   kFeatureChecksums = 1 << 2,     // every record's checksum is valid
   kFeatureSharedMemory = 1 << 3,  // shares writable memory with other processes, or could have
   kFeatureClockWords = 1 << 4,    // readings of clocks stand in the events themselves (kFlagClock)
-  kFeaturePart = 1 << 5,          // goes on where the trace of the node `parent_uuid` ended, in the same process
+  // Begins in a process that was running: where the trace of the node `parent_uuid` ended or, if that is zero, with the
+  // first that is recorded of it.
+  kFeaturePart = 1 << 5,
 };
 
 // Where the process is between its last event and the next one. If it was killed, this says how far a replay can
@@ -445,8 +447,9 @@ enum EndReason : uint32_t {
   kEndRefused = 6,  // something cannot be recorded; `text` says what
   kEndStopped = 7,  // the collector has asked for it
   kEndSizeLimit = 8,
-  kEndContinued =
-      9,  // the process goes on in another trace, of the node that has this one as its parent (kFeaturePart)
+  // The process goes on in another trace, of the node that has this one as its parent (kFeaturePart); `detail` 1: it
+  // goes on unrecorded.
+  kEndContinued = 9,
 };
 
 struct EndRecord {

@@ -69,11 +69,85 @@ def test_signals(recorder, tmp_path):
     recorder.verify(recording)
 
 
+# What the kernel promises about signals and calls, which it must keep on standby, too: a handler runs soon, whether the thread computes
+# or has just come from a call; a read that is interrupted fails, or goes on if the handler says so.
+PROMISES = r"""
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static volatile sig_atomic_t rung;
+static void on_alarm(int signal) { rung = 1; }
+static void ring(long us) {
+  struct itimerval soon = {{0, us}, {0, us}};  // again and again: one may come before the call that it shall interrupt
+  rung = 0;
+  setitimer(ITIMER_REAL, &soon, 0);
+}
+static void handle(int flags) {
+  struct sigaction action = {.sa_handler = on_alarm, .sa_flags = flags};
+  sigaction(SIGALRM, &action, 0);
+}
+static int ends[2];
+static void* writes_late(void* unused) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, 0);
+  usleep(30000);
+  return (void*)write(ends[1], "x", 1);
+}
+int main(int count, char** arguments) {
+  const time_t stop = time(0) + atoi(arguments[1]);
+  long spins = 0, failed = 0, went_on = 0;
+  char byte;
+  pipe(ends);
+  for (long round = 0; time(0) < stop; round++) {
+    handle(0);
+    ring(50 + round % 200);
+    for (int calls = round % 50; calls > 0; calls--) getppid();
+    while (!rung) spins++;
+    ring(2000);
+    if (read(ends[0], &byte, 1) != -1 || errno != EINTR || !rung) return printf("a read was not interrupted\n"), 1;
+    failed++;
+    if (round % 20) continue;
+    handle(SA_RESTART);
+    pthread_t writer;
+    pthread_create(&writer, 0, writes_late, 0);
+    ring(2000);
+    if (read(ends[0], &byte, 1) != 1 || !rung) return printf("a read did not go on\n"), 1;
+    went_on++;
+    pthread_join(writer, 0);
+  }
+  printf("%d\n", failed > 50 && went_on > 3);
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("switched", [False, True], ids=["standby", "switched"])
+def test_what_the_kernel_promises(switched, recorder, tmp_path):
+    (tmp_path / "promises.c").write_text(PROMISES)
+    subprocess.run(["cc", "-O2", "-w", "-o", tmp_path / "promises", tmp_path / "promises.c", "-lpthread"], check=True)
+    running = recorder.start_record([tmp_path / "promises", "5"], name="it", options=["--standby"])
+    wait_until(lambda: "on standby" in live(recorder, running, ok=False).stdout, "it is not on standby", 30 * SLOWNESS)
+    if switched:
+        time.sleep(1)
+        live(recorder, running, "full")
+    recording = recorder.finish_record(running)
+    assert (recording.returncode, recording.stdout) == (0, "1\n"), recording
+    if switched:
+        recorder.verify(recording)
+
+
 def test_never_switched_on(recorder):
     """The program runs as it would alone, and the recording says that there is nothing in it."""
     running = start(recorder, THREADS, 1.5)
     recording = recorder.finish_record(running)
     assert recording.returncode == 0 and len(recording.stdout.split()) == 2, recording
+    assert "nothing was recorded: the programs ran on standby to their end" in recording.stderr
     done = recorder.run([recorder.friday, "info", recording.path])
     assert done.returncode == 2 and "holds no nodes" in done.stderr, done
     recorder.none_left()

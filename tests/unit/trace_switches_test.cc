@@ -39,7 +39,7 @@ TEST(Switches, ChildrenFollowTheirAncestors) {
 }
 
 TEST(Switches, AFile) {
-  const TemporaryRecording directory;
+  const testing::TemporaryRecording directory;
   const std::string recording = directory.path();
   auto none = Switches::read(recording);
   ASSERT_FALSE(none);
@@ -60,7 +60,7 @@ TEST(Switches, ADamagedFile) {
   for (const char* text :
        {"", "[]", "{}", "{\"rules\": 1}", "{\"rules\": [1]}", "{\"rules\": [{\"nodes\": 1, \"record\": true}]}",
         "{\"rules\": [{\"nodes\": \"a\"}]}", "{\"rules\": [{\"nodes\": \"a\", \"record\": 1}]}"}) {
-    const TemporaryRecording directory;
+    const testing::TemporaryRecording directory;
     std::ofstream(directory.path() + "/switches.json") << text;
     const auto read = Switches::read(directory.path());
     ASSERT_FALSE(read) << text;
