@@ -28,6 +28,7 @@
 #include "core/trace/packed.h"
 #include "core/trace/recording.h"
 #include "core/trace/standing_still.h"
+#include "core/trace/trace_file.h"
 
 namespace friday {
 
@@ -98,7 +99,36 @@ class Saver {
     std::erase_if(under_way_, [&](const auto& each) {
       return !each.second.trace || (each.second.header().checksum && !each.second.header().packing);
     });
+    leave_out_what_is_to_come();
     return {};
+  }
+
+  // Processes on standby, of which nothing is recorded; and children that already ran when their parents' traces were
+  // looked at, which did not have the fork yet. To what is saved they are still to come, with all that they have
+  // forked.
+  void leave_out_what_is_to_come() {
+    const auto uuid_of = [](const uint8_t(&bytes)[16]) {
+      Uuid uuid;
+      std::ranges::copy(bytes, uuid.begin());
+      return uuid;
+    };
+    std::map<Uuid, uint64_t> events;  // by the uuid of the node, how many it has
+    std::set<Uuid> to_come;
+    // Ids grow, so parents stand before their children.
+    std::ranges::sort(ids_, {}, [](const std::string& id) { return canonical_number(id); });
+    std::erase_if(ids_, [&](const std::string& id) {
+      const auto node = under_way_.find(id);
+      auto header = node != under_way_.end() ? Result<format::FileHeader>(node->second.header())
+                                             : read_header(directory_of(id).below("trace"));
+      if (!header) return false;  // what is wrong with it is said when the recording is opened
+      const Uuid parent = uuid_of(header->parent_uuid);
+      const auto forked_by = header->features & format::kFeatureForkChild ? events.find(parent) : events.end();
+      const bool out = header->on_standby || to_come.contains(parent) ||
+                       (forked_by != events.end() && header->fork_event >= forked_by->second);
+      if (out) to_come.insert(uuid_of(header->node_uuid)), under_way_.erase(id);
+      else events[uuid_of(header->node_uuid)] = header->events;
+      return out;
+    });
   }
 
   // A trace without its image cannot be replayed, and it is written in moments.
@@ -200,7 +230,8 @@ class Saver {
 
   // All but what is made anew (the cache), belongs to the recorder (tokens) or is of the whole recording (checkpoints).
   Result<void> take_the_rest(const std::string& to) {
-    const std::set<std::string_view> own = {"nodes", "cache", "tokens", "checkpoints", "recording.json"};
+    const std::set<std::string_view> own = {"nodes",       "cache",         "tokens",
+                                            "checkpoints", "switches.json", "recording.json"};
     const std::set<std::string_view> shared = {"files", "payload", "debug"};
     FRIDAY_TRY(names, names_beneath(inside("")));
     for (const std::string& name : names) {
