@@ -36,7 +36,9 @@ Result<Found> look(const SwitchingOptions& options) {
   FRIDAY_TRY(recording, Recording::open(options.recording, Recording::Standby::shown));
   Found found;
   for (const NodeInfo& node : recording.nodes()) {
-    if (node.end.how != NodeEnd::How::running || !program_lives(node)) continue;
+    // Of one that has just begun nothing is described yet.
+    if ((node.end.how != NodeEnd::How::running && node.end.how != NodeEnd::How::unknown) || !program_lives(node))
+      continue;
     if (!is_meant(options, node)) continue;
     found.any = true;
     found.any_recorder |= recorder_lives(node);
@@ -51,13 +53,19 @@ std::string names_of(const std::vector<NodeInfo>& nodes) {
   return text;
 }
 
-Result<Found> wait_for_all(const SwitchingOptions& options) {
+// Whether all processes of `before` that still run are where they shall be. One whose node is just being replaced by
+// another is seen at the next look.
+bool all_switched(const std::vector<NodeInfo>& before, const Found& now) {
+  return now.waiting.empty() && std::ranges::all_of(before, [&](const NodeInfo& node) {
+           return !program_lives(node) || std::ranges::find(now.done, node.pid, &NodeInfo::pid) != now.done.end();
+         });
+}
+
+Result<Found> wait_for_all(const SwitchingOptions& options, const std::vector<NodeInfo>& before) {
   const auto end = std::chrono::steady_clock::now() + kLongest;
   for (;; std::this_thread::sleep_for(kLookAgain)) {
     auto found = look(options);
-    // A node that was just created, or removed, is seen at the next look.
-    if (std::chrono::steady_clock::now() >= end || (found && (found->waiting.empty() || !found->any_recorder)))
-      return found;
+    if (std::chrono::steady_clock::now() >= end || (found && all_switched(before, *found))) return found;
   }
 }
 
@@ -98,7 +106,7 @@ int switch_recording(const SwitchingOptions& options) {
   if (options.nodes.empty()) switches->set("*", options.record);
   for (const std::string& pattern : options.nodes) switches->set(pattern, options.record);
   if (auto written = switches->write(options.recording); !written) return complain("live", written.error());
-  auto after = wait_for_all(options);
+  auto after = wait_for_all(options, before->waiting);
   if (!after) return complain("live", after.error());
   return say_result(options, *after);
 }

@@ -155,6 +155,7 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
     FRIDAY_TRY(mine, make_new_directory_beneath(node->directory));
     made = mine;
   }
+  node->launched_as = node->id;
   if (getrandom(node->uuid, sizeof node->uuid, 0) != sizeof node->uuid) return fail(ErrorCode::io, "getrandom failed");
   if (parent) memcpy(node->parent_uuid, parent->uuid, sizeof node->parent_uuid);
   node->started_ns = now_ns(CLOCK_REALTIME);
@@ -168,7 +169,7 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
     node->header->fork_event =
         parent->header->events - (node->forked ? 0 : 1);  // the trace already has the entry of execve
   }
-  if (node->forked) describe_soon(*node);
+  if (node->forked || node->on_standby) describe_soon(*node);
   else write_description(*node);
   open_.push_back(node.get());
   nodes_.push_back(std::move(node));
@@ -281,11 +282,10 @@ void Collector::finish(bool hurry) {
   }
   UniqueFd directory(open(options_.recording.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory && tokens_ && flock(directory.get(), LOCK_EX) == 0 && flock(tokens_.get(), LOCK_EX | LOCK_NB) == 0)
-    remove_beneath({options_.recording, "tokens"});
+    remove_beneath({options_.recording, "tokens"}), Switches::remove(options_.recording);
   tokens_.reset();
   packer_.finish(hurry);
   for (const auto& node : nodes_) remove_from_standby(*node);
-  if (options_.standby) Switches::remove(options_.recording);
   if (keeps_last()) remove_old(until);
 }
 

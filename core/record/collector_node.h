@@ -35,9 +35,10 @@ struct Collector::Node {
   format::FileHeader* header = nullptr;
   Packer::Trace* packed = nullptr;
   pid_t pid = 0;
-  bool forked = false;      // its trace begins as a copy of its parent
-  bool late = false;        // its process ran, unrecorded, before it
-  bool on_standby = false;  // its process runs unrecorded
+  bool forked = false;       // its trace begins as a copy of its parent
+  uint32_t launched_as = 0;  // the id of the first node of its process
+  bool late = false;         // its process ran, unrecorded, before it
+  bool on_standby = false;   // its process runs unrecorded
   bool direct_child = false, hello = false, spawned = false, closed = false, hung_up = false;
   int64_t room_given = 0;  // CLOCK_MONOTONIC when room was last given
   bool waits_for_room = false, dropped = false, replaced = false;

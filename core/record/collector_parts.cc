@@ -44,6 +44,7 @@ void Collector::go_on_in_part(Node& node, UniqueFd image) {
   next.image = std::move(image);
   next.pid = node.pid;
   next.direct_child = node.direct_child;
+  if (node.on_standby) next.launched_as = node.launched_as;
   next.spawned = node.spawned;
   next.forked_children = node.forked_children;
   if (next.part > 1) next.header->fork_event = node.header->events - 1;

@@ -60,7 +60,7 @@ void Collector::write_description(Node& node) {
 
 void Collector::note_step(uint32_t id, const std::string& what, const std::string& detail) {
   for (const auto& node : nodes_) {
-    if (node->id != id) continue;
+    if (node->launched_as != id || node->dropped) continue;
     nlohmann::json step = {{"what", what}, {"at_ns", now_ns(CLOCK_MONOTONIC)}, {"real_ns", now_ns(CLOCK_REALTIME)}};
     if (!detail.empty()) step["detail"] = detail;
     node->steps += step.dump() + "\n";

@@ -3,6 +3,7 @@
 // it goes into traces that begin with a start image, like the parts of collector_parts.cc.
 #include "core/base/log.h"
 #include "core/record/collector_node.h"
+#include "core/trace/standing_still.h"
 
 namespace friday {
 
@@ -18,6 +19,7 @@ void Collector::look_at_switches() {
   constexpr int64_t kLookAgain = 100'000'000;
   switches_at_ = now_ns(CLOCK_MONOTONIC) + kLookAgain;
   for (const auto& node : nodes_) remove_from_standby(*node);
+  std::erase_if(nodes_, [](const auto& node) { return node->dropped && node->closed; });
   auto switches = Switches::read(options_.recording);
   if (!switches) {
     if (!switches_problem_.empty()) return;
@@ -29,7 +31,6 @@ void Collector::look_at_switches() {
   switches_ = std::move(*switches);
   for (Node* node : open_)
     if (node->header && node->hello) tell_wanted(*node);
-  std::erase_if(nodes_, [](const auto& node) { return node->dropped && node->closed; });
 }
 
 void Collector::tell_wanted(Node& node) {
@@ -45,10 +46,11 @@ void Collector::tell_wanted(Node& node) {
   }
 }
 
-// Of a process on standby nothing remains in the recording.
+// Of a process on standby nothing remains in the recording. While somebody copies the files it is tried again later.
 void Collector::remove_from_standby(Node& node) {
-  if (!node.on_standby || !node.closed || node.dropped) return;
+  if (!node.on_standby || !node.closed || node.dropped || !try_moving(still_)) return;
   remove_node(node);
+  end_moving(still_);
 }
 
 }  // namespace friday

@@ -137,6 +137,10 @@ extern "C" int friday_dispatch(CallFrame* frame) {
       if (state_every) state_note(frame, area);
       record_call(frame, area, info);
       if (keeps) yield_behind_call(frame, area);
+      if (on_standby) {  // it has begun with this call, or during it
+        area->call_logged = 0;
+        token_give_up(area);
+      }
       break;
     case kModeReplay:
       replay_dispatch(frame, area, info);

@@ -43,6 +43,7 @@ void loops_ask(ThreadArea* area) {
 extern "C" bool friday_pause_asks() {
   ThreadArea* area = me();
   if (area->loops_left == 0 || area->stepped) return true;
+  if (on_standby && signals_pending(area)) return true;
   return recording() && !area->native && !area->borrowed && (token_wanted() || signals_pending(area));
 }
 

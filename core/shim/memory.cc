@@ -96,7 +96,7 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
     joined = regular ? shared_record_map(st.device, st.inode, (int)a[4], a[5], (uint64_t)result, page_up(a[1]),
                                          a[2] & PROT_READ, &part)
                      : shared_record_inherited((uint64_t)result, page_up(a[1]), is_zero_device(st) ? a[5] : 0, &part);
-  if (control.mode != kModeRecord) return result;
+  if (control.mode != kModeRecord || (shared && on_standby)) return result;
   EventWriter writer(kCall, area, sys::mmap, a, 6);
   writer.event->header.flags |= kFlagNative;
   const ModuleView module = {(uint64_t)result, (uint64_t)result + page_up(a[1]), a[5], a[2] & kAnyAccess, path};

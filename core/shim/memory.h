@@ -10,7 +10,9 @@ namespace friday::shim {
 // ---- shared.cc: memory that several processes map
 // While recording, after the kernel has mapped a file or a segment (device kSegmentDevice) as shared memory: the
 // process joins the object's token group, and the present contents go into the trace. Fills in `part` for the call's
-// event. `fd` is -1 for a segment; `readable` says whether a segment may be read. False: the recording has ended.
+// event. `fd` is -1 for a segment; `readable` says whether a segment may be read. False: the recording has ended, or
+// the process is on standby; it does nothing then, but `shared_on_standby` is set.
+extern bool shared_on_standby;
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length,
                        bool readable, format::SharedMapPart* part);
 // The same for anonymous shared memory and for mappings of /dev/zero, which only forked children will share.

@@ -39,10 +39,11 @@ constexpr long kLookAgain = 1'000'000;           // ns from one look at what pre
 constexpr long kTryAgain = 1'000'000'000;        // and after an attempt, for which all threads were interrupted
 constexpr uint64_t kTellAfter = 10'000'000'000;  // ns of attempts after which the user is told what prevents a part
 
+enum : uint32_t { kUntold, kTelling, kTold };
 // What a thread has told of itself.
 struct Told {
   uint32_t number;
-  uint32_t done;
+  uint32_t done;  // kUntold, ...
   uint64_t fs_base;
   alignas(64) uint8_t state[kMostState];
 };
@@ -83,7 +84,7 @@ const char* obstacle_of_process(const CallFrame* frame, const ThreadArea* area) 
   constexpr long kWhich = 0xffffffff;
   if (area->borrowed) return kBorrowed;
   if (frame->previous) return "it is in a call inside of another";
-  if (group_member()) return "it shares memory with other processes";
+  if (group_member() || shared_on_standby) return "it shares memory with other processes";
   if (aio_under_way()) return "it has asynchronous input or output under way";
   if (ever_held) return "signals have been held for it";
   if (native(sys::personality, kWhich) & READ_IMPLIES_EXEC) return "what it can read it can execute (personality(2))";
@@ -103,6 +104,7 @@ const char* obstacle_of_threads(const ThreadArea* area) {
     if (!other->alive) continue;
     if (signals_pending(other)) return "a signal is about to be delivered";
     if (other == area) continue;
+    if (on_standby && !standby_stands(other) && !waits_in_call(other)) return "a thread does not stand still";
     if (other->yield_kind) return "a thread yields";
     if (!waits_in_call(other) && !waits_for_first_turn(other))
       return "a thread is in a call that sends or has begun to work";
@@ -123,12 +125,12 @@ bool ask_threads(const ThreadArea* area) {
   uint32_t count = 0;
   table->answers = 0;
   for (uint32_t n = 0; n < control.thread_count; n++)
-    if (area_of(n)->alive && area_of(n) != area) table->of[count].number = n, table->of[count++].done = 0;
+    if (area_of(n)->alive && area_of(n) != area) table->of[count].number = n, table->of[count++].done = kUntold;
   __atomic_store_n(&table->count, count, __ATOMIC_RELEASE);
   const uint32_t pid = (uint32_t)native(sys::getpid);
   const auto poke = [&] {
     for (uint32_t i = 0; i < count; i++)
-      if (!__atomic_load_n(&table->of[i].done, __ATOMIC_ACQUIRE))
+      if (__atomic_load_n(&table->of[i].done, __ATOMIC_ACQUIRE) == kUntold)
         spin_poke(pid, area_of(table->of[i].number)->kernel_tid, 0);
   };
   if (on_standby) standby_halt();
@@ -137,7 +139,7 @@ bool ask_threads(const ThreadArea* area) {
   for (;;) {
     const uint32_t seen = __atomic_load_n(&table->answers, __ATOMIC_ACQUIRE);
     uint32_t done = 0;
-    for (uint32_t i = 0; i < count; i++) done += __atomic_load_n(&table->of[i].done, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < count; i++) done += __atomic_load_n(&table->of[i].done, __ATOMIC_ACQUIRE) == kTold;
     if (done == count) return true;
     if (elapsed(since, kLongestWait)) return false;
     const long timeout[2] = {0, on_standby ? kPokeAgain : kLongestWait};
@@ -236,7 +238,7 @@ int have_copy_write(const ThreadArea* area, const Told& own) {
   int pipe[2];
   if (failed(native(sys::pipe2, pipe, O_CLOEXEC))) return -1;
   uint64_t mask = 0;
-  const uint64_t everything = ~0ull;
+  const uint64_t everything = kAllButDispatch;
   native(sys::rt_sigprocmask, SIG_SETMASK, &everything, &mask, 8);
   const long pid = native(sys::clone, 0, 0, 0, 0, 0);  // it reports its end to nobody by a signal
   if (pid == 0) {
@@ -269,11 +271,14 @@ void part_note_thread(ThreadArea* area, uint64_t extended_state) {
   const uint32_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count; i++) {
     Told& own = table->of[i];
-    if (own.number != area->number || own.done) continue;
+    uint32_t untold = kUntold;  // a poke may interrupt this
+    if (own.number != area->number ||
+        !__atomic_compare_exchange_n(&own.done, &untold, kTelling, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      continue;
     tell_own_state(&own);
     const uint8_t* state = (const uint8_t*)extended_state;
     if (state && is_of_extended_state(state)) store_state(own.state, state, state_mask(), false);
-    __atomic_store_n(&own.done, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&own.done, kTold, __ATOMIC_RELEASE);
     __atomic_fetch_add(&table->answers, 1, __ATOMIC_SEQ_CST);
     native(sys::futex, &table->answers, FUTEX_WAKE_PRIVATE, 1);
     return;
@@ -377,23 +382,25 @@ static void begin_standby(const CallFrame* frame, const ThreadArea* area) {
   collector_parted(-1);
 }
 
+bool part_pauses() { return tried && !elapsed(tried, pause); }
+
 void part_begin(CallFrame* frame, ThreadArea* area) {
   static Told own;
   if (trace_header()->wanted == kNothing ? on_standby : !has_news()) {
     trace_header()->wanted = kNoPart;
     return;
   }
-  if (tried && !elapsed(tried, pause)) return;
+  if (part_pauses()) return;
   if (trace_header()->wanted == kNothing) return begin_standby(frame, area);
   const char* why = obstacle_of_process(frame, area);
   if (!why && !on_standby) why = obstacle_of_threads(area);
   if (why) return tell_obstacle(why, kLookAgain);
   part_reap();
   const bool copies = !writer && !copies_differ && native(sys::close_range, ~0u, ~0u, 0) == 0;
-  const uint64_t room = copies ? image_bound() : 0;
   long pause_ns = kTryAgain;
   if (!ask_threads(area)) why = "a thread does not answer";
   else if (on_standby && (why = obstacle_of_threads(area))) pause_ns = kLookAgain;
+  const uint64_t room = copies && !why ? image_bound() : 0;  // on standby they have run until here
   if (!why) why = enter_trace(room, PartFor::recording);
   if (why) {
     standby_go_on();

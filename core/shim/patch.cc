@@ -11,6 +11,7 @@
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
 #include "core/shim/signals.h"
+#include "core/shim/standby.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
 
@@ -574,6 +575,7 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   if (patch->kind == kSitePause) {
     frame->rip += patch->length;
     if (!area->native && pause_yields(area)) enter_yield(frame, area, format::kYieldPause);
+    standby_deliver(frame, area);
     return true;
   }
   frame->site = at;
@@ -600,6 +602,7 @@ bool emulate_instruction(CallFrame* frame, const uint8_t* state) {
   frame->rip += patch->length;
   area->frame = outer;
   if (yields) enter_yield(frame, area, format::kYieldInstruction);
+  standby_deliver(frame, area);
   return true;
 }
 

@@ -37,6 +37,7 @@ void part_look_again();    // in a forked child
 void part_look_no_more();  // the shim leaves the process
 // Whether a thread that was interrupted shall begin one before it makes its call again. `poked`: ThreadArea::poked.
 bool part_is_due(uint32_t poked);
+bool part_pauses();  // whether it is not tried at the moment, after attempts in vain
 // At the entry of a call: begins a part, unless something makes that impossible at the moment.
 void part_begin(CallFrame* frame, ThreadArea* area);
 void part_copies_differ();  // the program has asked that forked children do not get some memory (madvise(2))

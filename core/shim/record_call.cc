@@ -60,7 +60,7 @@ long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recor
 
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since) {
   Recorded done;
-  const uint32_t files = group_files();
+  const uint32_t files = on_standby ? 0 : group_files();
   done.changed = files ? shared_to_change(frame) : ChangedFile{};
   done.hash = input_hash(info, frame, &done.contents);
   done.stolen = false;
@@ -80,7 +80,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uin
   done.exit = ticks_now();
   trace_header()->dies_of = 0;
   // A process may have mapped the file during the call.
-  if (!done.changed.object && group_files() != files) done.changed = shared_changed(frame);
+  if (!done.changed.object && !on_standby && group_files() != files) done.changed = shared_changed(frame);
   if (shared) done.stolen = !token_retake(area);
   else trace_header()->running = kComputing;
   return done;

@@ -166,8 +166,14 @@ bool shared_wanted(const uint64_t* a, const FileStat& st) {
   return writable || (a[2] & PROT_WRITE) || in_memory_only((int)a[4]) || group_object(st.device, st.inode);
 }
 
+bool shared_on_standby;
+
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length,
                        bool readable, SharedMapPart* part) {
+  if (on_standby) {
+    shared_on_standby = true;
+    return false;
+  }
   robust_mapped();
   bool fresh = true;
   const uint32_t object = group_share(device, inode, &fresh);
@@ -186,6 +192,10 @@ bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset,
 }
 
 bool shared_record_inherited(uint64_t address, uint64_t length, uint64_t offset, SharedMapPart* part) {
+  if (on_standby) {
+    shared_on_standby = true;
+    return false;
+  }
   robust_mapped();
   if (!group_share_inherited()) {
     end_without_room();
@@ -216,6 +226,7 @@ long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t prot
 }
 
 bool shared_record_growth(uint64_t address, uint64_t length, SharedMapPart* part) {
+  if (on_standby) return false;
   MapLine line;
   const char* p = read_maps();
   while ((p = parse_map_line(p, &line)) && line.high <= address) {}

@@ -61,12 +61,21 @@ bool in_shim(uint64_t rip) {
          (rip >= kVdsoAddress && rip < kVdsoAddress + 0x10000000);
 }
 
+// On standby a signal is pending that the shim may not see by itself: the thread enters it at the next loop site, or is
+// interrupted again.
+void look_soon(ThreadArea* area) {
+  loops_let(area, 1);
+  spin_look_later(area);
+}
+
 // The handler for every signal for which the program has a handler, other than faults.
 void on_signal(int signal, void* info, void* context) {
   ThreadArea* area = me();
   SignalContext& c = ((UserContext*)context)->context;
-  // Nothing is recorded, so the program's handler is entered at once.
-  if ((control.mode == kModePassThrough || on_standby) && !area->frame && !signals_pending(area) && !in_shim(c.rip)) {
+  // Nothing is recorded, so the program's handler is entered at once. But a stub may have stored in the area where the
+  // program goes on, and the handler's calls store there, too.
+  if ((control.mode == kModePassThrough || (on_standby && !in_stub(c.rip))) && !area->frame && !signals_pending(area) &&
+      !in_shim(c.rip)) {
     CallFrame frame = {};
     copy_registers(&frame, c);
     enter_handler(&frame, area, signal, info, nullptr, (uint8_t*)c.fpstate);
@@ -87,7 +96,7 @@ void on_signal(int signal, void* info, void* context) {
   abort_call(c);
   area->look_delay = 0;
   if (area->frame) return;
-  if (on_standby) spin_look_later(area);  // it may have left the shim without having seen the signal
+  if (on_standby) look_soon(area);  // it may have left the shim without having seen the signal
   else look_for_spin(area, (UserContext*)context);
 }
 
@@ -281,7 +290,10 @@ void on_poke(int signal, void* info, void* context) {
   abort_call(c);
   if (area->frame) return;
   if (!on_standby) return look_for_spin(area, (UserContext*)context);
-  if (in_shim(c.rip) || in_stub(c.rip)) return;
+  if (in_shim(c.rip) || in_stub(c.rip)) {
+    if (signals_pending(area)) look_soon(area);
+    return;
+  }
   CallFrame frame = {};
   copy_registers(&frame, c);
   if (standby_interrupted(&frame, area)) copy_registers(c, &frame);

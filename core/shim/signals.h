@@ -68,6 +68,9 @@ inline bool signals_unmask(void* info) {
 inline constexpr uint64_t kForcedSignals = 1ull << (SIGSYS - 1) | 1ull << (SIGILL - 1) | 1ull << (SIGSEGV - 1) |
                                            1ull << (SIGBUS - 1) | 1ull << 63 /* kPokeSignal */;
 
+// A mask of all but SIGSYS: the vdso may have to make a system call for the shim, which that signal catches.
+inline constexpr uint64_t kAllButDispatch = ~(1ull << (SIGSYS - 1));
+
 // ---- held.cc: signals of kForcedSignals that were sent while the program blocks them
 void held_add(ThreadArea* area, int signal, const void* info);  // in a handler: holds one
 void held_release(ThreadArea* area, uint64_t mask);             // sends those that are not in `mask` once more

@@ -106,6 +106,18 @@ bool goes_straight(uint64_t call) {
 
 enum class Made { yes, again };
 
+// What follows a call that was made: the delivery of a signal that has arrived meanwhile. Again: it is to be made
+// again.
+Made settle(CallFrame* frame, ThreadArea* area, const CallInfo& info, long result) {
+  if (result == kNotMade) return signals_deliver(frame, area, Moment::before_call) ? Made::yes : Made::again;
+  if (result == -EINTR) signals_note_mask(frame, area);
+  const bool restart = result == -EINTR && restarts(info, frame, area);
+  if (!restart) frame->rax = (uint64_t)result;
+  if (!signals_pending(area)) return Made::yes;
+  const bool entered = signals_deliver(frame, area, restart ? Moment::before_call : Moment::after_call);
+  return restart && !entered ? Made::again : Made::yes;
+}
+
 // Makes the call. Again: first there is something to do in the shim, or one of its own signals has interrupted the
 // call. `since`: ticks when it was made first; `may_end`: a part that is wanted comes first.
 Made make(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t* since, bool may_end) {
@@ -114,14 +126,11 @@ Made make(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t* si
   bool read = false;
   if (is_clock(call) && probed([&] { read = read_clock(frame, &result); }) && read) {
     frame->rax = (uint64_t)result;
-    return Made::yes;
+    return signals_pending(area) ? settle(frame, area, info, result) : Made::yes;
   }
   __atomic_store_n(&area->poked, 0, __ATOMIC_SEQ_CST);
   if (may_end && (halt_wanted() || part_wanted())) return Made::again;
-  if (area->call_number & kInterrupted) {
-    area->call_number = 0;
-    result = -EINTR;
-  } else if (info.flags & kPathIn) {
+  if (info.flags & kPathIn && loaded_program[0]) {
     result = call_with_path(area, frame, info);
   } else if (info.flags & kQuick || !waits_for_time(frame)) {
     result = friday_interruptible(area, (long)call, arguments_of(frame));
@@ -134,24 +143,16 @@ Made make(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t* si
   const bool interrupted = result == -EINTR || result == kNotMade;
   if (__builtin_expect(interrupted, 0) && !signals_pending(area) && (result == kNotMade || area->poked))
     return Made::again;
-  if (result == kNotMade) {
-    if (!signals_deliver(frame, area, Moment::before_call)) return Made::again;
-    return Made::yes;
-  }
-  if (result == -EINTR) signals_note_mask(frame, area);
-  const bool restart = result == -EINTR && restarts(info, frame, area);
-  if (!restart) frame->rax = (uint64_t)result;
-  if (signals_pending(area) && !signals_deliver(frame, area, restart ? Moment::before_call : Moment::after_call) &&
-      restart)
-    return Made::again;
-  return Made::yes;
+  return settle(frame, area, info, result);
 }
 
 // Makes a call that changes what the shim keeps.
 void make_with_token(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   take_token(frame, area);
   record_call(frame, area, info);
-  if (control.mode == kModeRecord && on_standby) token_give_up(area);
+  if (control.mode != kModeRecord || !on_standby) return;
+  area->call_logged = 0;
+  token_give_up(area);
 }
 
 // Begins the part that is wanted. False: that is impossible at the moment.
@@ -168,6 +169,10 @@ bool end_standby(CallFrame* frame, ThreadArea* area) {
 bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint64_t since = 0;
   bool tried = false;
+  if (area->call_number & kInterrupted) {
+    area->call_number = 0;
+    if (settle(frame, area, info, -EINTR) == Made::yes) return true;
+  }
   for (;;) {
     token_give_up(area);
     const bool may_end = can_stand(frame, area);
@@ -176,7 +181,7 @@ bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
       stand_still(area);
     }
     if (part_wanted() && may_end && !tried) {
-      if (end_standby(frame, area)) return false;
+      if (!part_pauses() && end_standby(frame, area)) return false;
       tried = true;
     }
     if (!goes_to_kernel(frame, area, info)) {
@@ -194,6 +199,11 @@ bool standby_interrupted(CallFrame* frame, ThreadArea* area) {
   if (!halt_wanted() && !signals_pending(area)) return false;
   enter_yield(frame, area, (format::YieldKind)kStandsStill);
   return true;
+}
+
+void standby_deliver(CallFrame* frame, ThreadArea* area) {
+  if (on_standby && control.mode == kModeRecord && !area->frame && signals_pending(area))
+    enter_yield(frame, area, (format::YieldKind)kStandsStill);
 }
 
 void standby_stand(CallFrame* frame, ThreadArea* area) {

@@ -20,6 +20,8 @@ bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 // becomes one with which this one does; otherwise gives up a token that it still has from the time before. True: the
 // frame has changed.
 bool standby_interrupted(CallFrame* frame, ThreadArea* area);
+// In a handler that has carried out an instruction for the program: has a signal delivered that arrived meanwhile.
+void standby_deliver(CallFrame* frame, ThreadArea* area);
 // Where such a thread then comes to: instead of friday_yield. So does one whose signal must be delivered behind a call.
 void standby_stand(CallFrame* frame, ThreadArea* area);
 inline constexpr uint32_t kStandsStill = 0x100;  // ThreadArea::yield_kind of it

@@ -185,7 +185,7 @@ bool group_wanted() { return group_self && token.wanted(); }
 bool group_overdue() { return group_wanted() && turn_lasted(tokens->group[group].since); }
 
 void group_lend(ThreadArea* in_call, bool quick) {
-  if (!group_self || on_standby) return;
+  if (!group_self) return;
   robust_publish(me());
   robust_look(Look::turn_ends);
   lends_for = in_call;
@@ -193,7 +193,7 @@ void group_lend(ThreadArea* in_call, bool quick) {
 }
 
 bool group_enter(ThreadArea* area, ThreadArea* in_call) {
-  if (!group_self || !recording()) return true;
+  if (!group_self || control.mode != kModeRecord) return true;
   tokens->member[group_self].tid = area->kernel_tid;
   if (token.take_back()) return true;
   if (in_call && !in_call->call_logged) log_release(in_call);

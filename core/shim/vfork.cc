@@ -142,7 +142,7 @@ long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   start->previous = nullptr;
   if (c.stack) start->rsp = c.stack;
   area->borrowed = 1;
-  const uint64_t everything = ~0ull;
+  const uint64_t everything = kAllButDispatch;
   native(sys::rt_sigprocmask, SIG_SETMASK, &everything, 0, 8);
   const uint64_t own = CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_CHILD_SETTID;
   const long pid =

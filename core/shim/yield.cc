@@ -89,6 +89,8 @@ extern "C" void friday_yield(CallFrame* frame) {
   if (yields && recording()) {
     record_yield(frame, area, kind);
     handler = signals_pending(area) && signals_deliver(frame, area, Moment::anywhere);
+  } else if (on_standby && control.mode == kModeRecord) {
+    handler = signals_pending(area) && signals_deliver(frame, area, Moment::anywhere);
   } else if (yields && control.mode == kModeReplay) {
     replay_yield(frame, area, kind);
     handler = replay_signal_follows(area) &&
