@@ -169,7 +169,7 @@ void channels_anew() {
     uint8_t type;
     char name[];
   };
-  alignas(8) static char entries[4096];
+  alignas(8) static char entries[1024];
   for (long filled; (filled = native(sys::getdents64, directory, entries, sizeof entries)) > 0;)
     for (long at = 0; at < filled; at += ((const Entry*)(entries + at))->size) {
       int fd = 0;
