@@ -1,14 +1,11 @@
 #include "console/switching.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "console/complain.h"
 #include "console/say.h"
-#include "core/base/counted.h"
 #include "core/trace/recording.h"
 #include "core/trace/switches.h"
 
@@ -27,8 +24,7 @@ struct Found {
 
 bool is_meant(const SwitchingOptions& options, const NodeInfo& node) {
   return options.nodes.empty() || std::ranges::any_of(options.nodes, [&](const std::string& pattern) {
-           return std::ranges::any_of(
-               node.lineage, [&](const std::string& name) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
+           return one_matches(pattern, node.lineage);
          });
 }
 

@@ -91,8 +91,8 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   FRIDAY_TRY_VOID(collector->open_tokens());
   FRIDAY_TRY_VOID(collector->begin_generation());
   if (collector->options_.standby) {
-    if (auto there = Switches::read(collector->options_.recording)) collector->switches_ = std::move(*there);
-    FRIDAY_TRY_VOID(collector->switches_.write(collector->options_.recording));
+    if (!Switches::read(collector->options_.recording))
+      FRIDAY_TRY_VOID(Switches().write(collector->options_.recording));
     collector->look_at_switches();
   }
   if (!collector->outsiders_.start(collector->tokens_.get()))
@@ -177,7 +177,7 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
 }
 
 Result<UniqueFd> Collector::add_node(const NodeOrigin& origin, uint32_t* id) {
-  FRIDAY_TRY(node, create_node(origin, nullptr, is_wanted(origin) ? Begins::by_itself : Begins::on_standby));
+  FRIDAY_TRY(node, create_program(origin, nullptr));
   *id = node->id;
   return connect(*node);
 }

@@ -119,6 +119,7 @@ class Collector {
   enum class Begins { by_itself, forked, as_part, late, on_standby };
   Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, Begins begins = Begins::by_itself,
                             uint64_t image_bytes = 0);
+  Result<Node*> create_program(const NodeOrigin& origin, const Node* parent);
   Result<void> create_trace(Node& node);
   Result<UniqueFd> connect(Node& node);
   void handle(Node& node);

@@ -193,10 +193,7 @@ Collector::Node* Collector::restart_after_exec(Node& node, const shim::Request& 
   origin.name = fmt::format("{}/exec-1", node.origin.lineage.back());
   origin.lineage.push_back(origin.name);
   describe_process(hello, node.pid, origin);
-  // Only of a recorded one it is known what it executes.
-  const bool sleeps = !is_wanted(origin);
-  auto fresh =
-      create_node(origin, node.on_standby || sleeps ? nullptr : &node, sleeps ? Begins::on_standby : Begins::by_itself);
+  auto fresh = create_program(origin, &node);
   if (!fresh) {
     leave_out(node, fresh.error());
     return nullptr;
@@ -319,9 +316,7 @@ void Collector::answer_spawn(Node& node, const shim::Request& request) {
   origin.lineage.push_back(origin.name);
   origin.program.assign(request.text, strnlen(request.text, sizeof request.text));
   origin.arguments.clear();
-  const bool sleeps = !is_wanted(origin);
-  auto child =
-      create_node(origin, node.on_standby || sleeps ? nullptr : &node, sleeps ? Begins::on_standby : Begins::by_itself);
+  auto child = create_program(origin, &node);
   auto theirs = child ? connect(**child) : std::unexpected(child.error());
   if (!theirs) {
     leave_out(node, theirs.error());

@@ -14,6 +14,14 @@ bool Collector::is_wanted(const NodeOrigin& origin) const {
   return switches_.records(names);
 }
 
+// Creates the node of a program that starts. `parent`: of the process that starts it, or that executes it; only where
+// both are recorded it is known what made it.
+Result<Collector::Node*> Collector::create_program(const NodeOrigin& origin, const Node* parent) {
+  const bool sleeps = !is_wanted(origin);
+  const bool known = parent && !parent->on_standby && !sleeps;
+  return create_node(origin, known ? parent : nullptr, sleeps ? Begins::on_standby : Begins::by_itself);
+}
+
 // Tells the processes what has changed in the file of switches since the last look.
 void Collector::look_at_switches() {
   constexpr int64_t kLookAgain = 100'000'000;

@@ -86,7 +86,13 @@ void take_token(CallFrame* frame, ThreadArea* area) {
   if (!on_standby) begin_recorded(area);
 }
 
-// Whether the call changes nothing that the shim keeps, and can do the recording no harm later.
+// Whether any call of this number changes nothing that the shim keeps, and can do the recording no harm later.
+bool is_harmless(const CallInfo& info) {
+  return info.rule == kEmulated && !is_coded(info) && info.inputs[0].shape != Shape::coded &&
+         info.inputs[0].shape != Shape::iocbs;
+}
+
+// The same of this call.
 bool goes_to_kernel(const CallFrame* frame, const ThreadArea* area, const CallInfo& info) {
   if (area->native || ever_held || concerns_held(frame->rax)) return false;
   switch (frame->rax) {
@@ -96,16 +102,13 @@ bool goes_to_kernel(const CallFrame* frame, const ThreadArea* area, const CallIn
     case sys::ioctl: return !refused_for_shim(frame, area);
     default: break;
   }
-  if (info.rule == kNative) return true;
-  return info.rule == kEmulated && !is_coded(info) && info.inputs[0].shape != Shape::coded &&
-         info.inputs[0].shape != Shape::iocbs;
+  return info.rule == kNative || is_harmless(info);
 }
 
 // Whether any call of this number goes to the kernel and waits for no limited time.
 bool goes_straight(uint64_t call) {
   const CallInfo& info = call_info(call);
-  return info.rule == kEmulated && !(info.flags & kPathIn) && !is_coded(info) && info.inputs[0].shape != Shape::coded &&
-         info.inputs[0].shape != Shape::iocbs && info.flags & (kQuick | kIn | kOut) && !concerns_held(call) &&
+  return is_harmless(info) && !(info.flags & kPathIn) && info.flags & (kQuick | kIn | kOut) && !concerns_held(call) &&
          !is_clock(call) && !has_limit(call);
 }
 

@@ -34,7 +34,7 @@ void standby_ends();
 // From now on every call passes the shim: it keeps something for the program that any call may have to see.
 void standby_looks_at_all();
 
-// A new thread takes the token, before its first instruction or, on standby, to see that it may go on without it.
+// A new thread takes the token before its first instruction, and keeps it only if a part has begun meanwhile.
 void standby_first_turn(ThreadArea* area);
 
 // By the thread that has the token: has all others stand still; ends that. Threads that come to stand still tell what

@@ -47,11 +47,14 @@ void Switches::set(const std::string& pattern, bool record) {
 }
 
 bool Switches::records(std::span<const std::string> names) const {
-  const auto rule = std::ranges::find_if(rules_.rbegin(), rules_.rend(), [&](const Rule& each) {
-    return std::ranges::any_of(
-        names, [&](const std::string& name) { return fnmatch(each.nodes.c_str(), name.c_str(), 0) == 0; });
-  });
+  const auto rule = std::ranges::find_if(rules_.rbegin(), rules_.rend(),
+                                         [&](const Rule& each) { return one_matches(each.nodes, names); });
   return rule != rules_.rend() && rule->record;
+}
+
+bool one_matches(const std::string& pattern, std::span<const std::string> names) {
+  return std::ranges::any_of(names,
+                             [&](const std::string& name) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
 }
 
 }  // namespace friday

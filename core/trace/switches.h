@@ -10,6 +10,9 @@
 
 namespace friday {
 
+// Whether one of the names, of a node and its ancestors, matches the pattern (fnmatch(3)).
+bool one_matches(const std::string& pattern, std::span<const std::string> names);
+
 class Switches {
  public:
   // Fails with not_found if the recording has no such file: then its recorder does not look for one.
@@ -17,8 +20,8 @@ class Switches {
   Result<void> write(const std::string& recording) const;
   static void remove(const std::string& recording);
 
-  // From now on the nodes whose name, or the name of one of whose ancestors, matches the pattern (fnmatch(3)) shall be
-  // recorded or not. The last rule that matches a node decides; without one it is not recorded.
+  // From now on the nodes that match the pattern (one_matches) shall be recorded or not. The last rule that matches a
+  // node decides; without one it is not recorded.
   void set(const std::string& pattern, bool record);
   bool records(std::span<const std::string> names) const;
 

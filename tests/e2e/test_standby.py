@@ -245,14 +245,6 @@ os._exit(0)
 """
 
 
-def test_threads_that_wait(recorder):
-    running = start(recorder, IDLE, 0)
-    live(recorder, running, "full")
-    recording = recorder.finish_record(running)
-    assert recording.returncode == 0, recording
-    recorder.verify(recording)
-
-
 COMPUTES = """
 import threading, time, hashlib, sys
 stop = time.monotonic() + float(sys.argv[1])
@@ -267,8 +259,9 @@ for thread in threads: thread.join()
 """
 
 
-def test_threads_that_compute(recorder):
-    running = start(recorder, COMPUTES, 4)
+@pytest.mark.parametrize("program, seconds", [(IDLE, 0), (COMPUTES, 4)], ids=["wait", "compute"])
+def test_threads_that(program, seconds, recorder):
+    running = start(recorder, program, seconds)
     live(recorder, running, "full")
     recording = recorder.finish_record(running)
     assert recording.returncode == 0, recording
