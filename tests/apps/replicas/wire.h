@@ -1,12 +1,14 @@
-// What the nodes and the client of the replicated store say to each other: messages of one size, over TCP, on the
-// loopback device unless told otherwise. Each connection carries requests one way and their replies the other way.
+// What the nodes and the client of the replicated store say to each other: messages of one size, over TCP. Each
+// connection carries requests one way and their replies the other way.
 #pragma once
 
 #include <cstdint>
-#include <mutex>
-#include <string>
+
+#include "../tcp/tcp.h"
 
 namespace replicas {
+
+using namespace apps;
 
 enum class Kind : uint32_t {
   put,        // of a client: append `value`
@@ -29,34 +31,6 @@ struct Message {
   uint32_t leader = 0;  // of a reply: who leads, as far as the sender knows
 };
 
-// A socket that is closed when its owner goes.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Socket& operator=(Socket&& other) noexcept;
-  ~Socket();
-
-  bool open() const { return fd_ >= 0; }
-  int fd() const { return fd_; }
-  void close();
-
-  bool send(const Message& message) const;
-  bool receive(Message& message) const;  // false at the end of the stream, at an error and after the timeout
-
- private:
-  int fd_ = -1;
-};
-
-// The port of "PORT" or "ADDRESS:PORT", at which the functions below find it. No two addresses have the same port.
-int port_of(const std::string& where);
-Socket listen_on(int port);  // exits with 2 if the port is in use
-Socket accept_from(const Socket& listener);
-Socket connect_to(
-    int port,
-    int timeout_ms);  // a closed one if nobody listens there; it and its replies are awaited for timeout_ms
-
 // One request at a time to one peer; connects again when the connection is lost.
 class Peer {
  public:
@@ -67,8 +41,5 @@ class Peer {
   Socket socket_;
   int port_ = 0, timeout_ms_ = 0;
 };
-
-int64_t now_ms();
-void pause_ms(int64_t ms);
 
 }  // namespace replicas
