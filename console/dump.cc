@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "console/complain.h"
+#include "console/options.h"
 #include "console/paths.h"
 #include "console/say.h"
 #include "core/base/pattern.h"
@@ -206,8 +207,7 @@ int run_dump(const DumpOptions& options) {
   if (!recording) return complain("dump", recording.error());
   auto nodes = parse_node_list(*recording, options.node);
   if (!nodes) return complain("dump", nodes.error());
-  if (std::ranges::any_of(*nodes, [&](NodeId id) { return !recording->find(id)->is_complete(); }))
-    recording = open_complete(options.recording, {library_directory(), false});
+  recording = completed(*std::move(recording), {nodes->begin(), nodes->end()}, {library_directory(), false});
   if (!recording) return complain("dump", recording.error());
   auto schedule = Schedule::load_or_compute(*recording);
   if (!schedule)
@@ -229,7 +229,7 @@ int run_dump(const DumpOptions& options) {
 void add_dump_command(CLI::App& app, int* status) {
   auto options = std::make_shared<DumpOptions>();
   auto* command = app.add_subcommand("dump", "Print the recorded events of a node, a line each");
-  command->add_option("recording", options->recording, "The recording")->required();
+  add_recording(*command, options->recording);
   command->add_option("--node", options->node, "The node: a number, a name or a list")->required();
   command->add_option("--call", options->calls, "Only these system calls: names or numbers, joined by commas");
   command->add_option("--thread", options->thread, "Only events of the thread with this number");

@@ -8,7 +8,9 @@
 
 #include "console/complain.h"
 #include "console/info_channels.h"
+#include "console/info_missing.h"
 #include "console/live.h"
+#include "console/options.h"
 #include "console/say.h"
 #include "core/base/counted.h"
 #include "core/trace/aliases.h"
@@ -27,7 +29,7 @@ using nlohmann::json;
 
 struct InfoOptions {
   std::string recording, nodes;
-  bool as_json = false, live = false, channels = false;
+  bool as_json = false, live = false, channels = false, missing = false;
 };
 
 struct Modules {
@@ -302,7 +304,10 @@ void print_info(const json& info) {
 }
 
 int run_info(const InfoOptions& options) {
+  if (!options.nodes.empty() && !options.channels && !options.missing)
+    return complain("info", {ErrorCode::usage, "--node goes with --channels or --missing"});
   if (options.live) return show_live(options.recording, options.as_json);
+  if (options.missing) return show_missing(options.recording, options.nodes, options.as_json);
   if (options.channels) return show_channels(options.recording, options.nodes, options.as_json);
   auto recording = Recording::open(options.recording);
   if (!recording) return complain("info", recording.error());
@@ -321,13 +326,18 @@ void add_info_command(CLI::App& app, int* status) {
   auto options = std::make_shared<InfoOptions>();
   auto* command =
       app.add_subcommand("info", "Show what a recording holds: nodes, programs, events, messages, how each node ended");
-  command->add_option("recording", options->recording, "The recording")->required();
+  add_recording(*command, options->recording);
   command->add_flag("--live", options->live,
                     "Whether it is being recorded right now, by which process, how much, how fast");
   auto* channels = command->add_flag(
       "--channels", options->channels,
       "What moved through each socket, pipe and file, how fast, and what of it is left out or could be");
-  command->add_option("--node", options->nodes, "With --channels: only these nodes")->needs(channels);
+  command
+      ->add_flag("--missing", options->missing,
+                 "What is left out of what each node has received, who has sent it, and what nobody of the "
+                 "recording has")
+      ->excludes(channels);
+  command->add_option("--node", options->nodes, "With --channels or --missing: only these nodes");
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer("Examples:\n  friday info REC\n  friday info --live REC\n  friday info --channels REC --node 2");
   command->callback([options, status] { *status = run_info(*options); });

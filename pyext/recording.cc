@@ -89,9 +89,11 @@ std::optional<std::string> path_of(const EventView& event) {
 class PyRecording {
  public:
   PyRecording(const std::string& path, const std::optional<std::string>& nodes)
-      : recording_(value_or_raise(open_complete(path, {default_library_directory(), false}))) {
+      : recording_(value_or_raise(Recording::open(path))) {
     std::vector<NodeId> wanted;
     if (nodes) wanted = value_or_raise(parse_node_list(recording_, *nodes));
+    const auto needed = nodes ? std::set<NodeId>(wanted.begin(), wanted.end()) : all_readable(recording_);
+    recording_ = value_or_raise(completed(std::move(recording_), needed, {default_library_directory(), false}));
     Result<Schedule> order = [&] {
       py::gil_scoped_release release;
       return Schedule::load_or_compute(recording_, wanted);

@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "core/base/counted.h"
 #include "core/base/printable.h"
+#include "core/replay/companions.h"
 #include "core/replay/session.h"
 #include "core/replay/verdict.h"
 #include "core/trace/leaving_out.h"
+#include "core/trace/left_out_events.h"
 #include "core/trace/reader.h"
 #include "core/trace/regenerable.h"
 #include "core/trace/restored.h"
@@ -30,6 +33,7 @@ struct RestoringPlan {
     uint64_t at;  // of the first range that it leaves out among the shared bytes; the others follow it
   };
   std::map<NodeId, Node> nodes;
+  std::set<NodeId> replayed;  // those that send it, and whom their replay needs
   std::shared_ptr<RestoringTables> tables = std::make_shared<RestoringTables>();
   std::map<NodeId, uint64_t> missing;  // bytes of which no recorded node is the sender
 };
@@ -38,52 +42,46 @@ struct RestoringPlan {
 Result<void> plan_node(RestoringPlan& plan, const Recording& recording, NodeId id) {
   const RestoringPlan::Node& node = plan.nodes.at(id);
   uint64_t place = node.at;
-  auto ranges = node.trace.left_out();
-  const auto plan_part = [&](EventView event, PartView part, uint64_t begin) {
-    for (const uint64_t end = begin + part.bytes().size();
-         !ranges.empty() && ranges.front().offset >= begin && ranges.front().end() <= end; ranges = ranges.subspan(1)) {
-      const auto& [offset, size, source] = ranges.front();
-      plan.tables->received[id].push_back(
-          {.event = event->index, .address = part.address() + (offset - begin), .length = size, .place = place});
-      const NodeInfo* sender = recording.find_uuid(source.node);
-      if (!sender || sender->problem || sender->events == 0) plan.missing[id] += size;
-      else
-        plan.tables->sent[sender->id].push_back({.event = source.event,
-                                                 .from = source.from,
-                                                 .length = size,
-                                                 .place = place,
-                                                 .message = source.message,
-                                                 .reserved = 0});
-      place += size;
+  return for_each_left_out(node.trace, [&](EventView event, uint64_t address, const LeftOut& range) {
+    const SentFromCall& source = range.source;
+    plan.tables->received[id].push_back(
+        {.event = event->index, .address = address, .length = range.size, .place = place});
+    if (const NodeInfo* sender = sender_of(recording, range)) {
+      plan.replayed.insert(sender->id);
+      plan.tables->sent[sender->id].push_back({.event = source.event,
+                                               .from = source.from,
+                                               .length = range.size,
+                                               .place = place,
+                                               .message = source.message,
+                                               .reserved = 0});
+    } else {
+      plan.missing[id] += range.size;
     }
-  };
-  RecordCursor cursor = node.trace.records();
-  while (!ranges.empty() && cursor.next()) {
-    const RecordView& record = cursor.record();
-    if (!record.is_event() || ranges.front().offset >= record.offset() + record.bytes().size()) continue;
-    for (PartView part : record.event().parts())
-      if (part.kind() == format::kMemory)
-        plan_part(record.event(), part,
-                  record.offset() + static_cast<uint64_t>(part.bytes().data() - record.bytes().data()));
-  }
-  if (cursor.error()) return std::unexpected(*cursor.error());
-  if (ranges.empty()) return {};
-  return std::unexpected(
-      bad_file(id, fmt::format("{} is damaged: it leaves out {} bytes at offset {} of the trace, and they are not what "
-                               "an event put into the program's memory. Copy the recording again",
-                               packed_path(node.trace.path()), ranges.front().size, ranges.front().offset)));
+    place += range.size;
+  });
 }
 
-Result<RestoringPlan> make_plan(const Recording& recording) {
+// `order` may be missing if the recording has none; then nobody is known to share memory.
+Result<RestoringPlan> make_plan(const Recording& recording, const Schedule* order, std::set<NodeId> wanted) {
   RestoringPlan plan;
-  for (const NodeInfo& node : recording.nodes()) {
-    if (node.problem || node.is_complete()) continue;
-    FRIDAY_TRY(reader, TraceReader::open(recording, node.id, TraceReader::Gaps::allow));
-    const uint64_t at = plan.tables->bytes;
-    for (const LeftOut& range : reader.left_out()) plan.tables->bytes += range.size;
-    plan.nodes.emplace(node.id, RestoringPlan::Node{std::move(reader), at});
+  for (bool more = true; more;) {
+    more = false;
+    for (NodeId id : std::exchange(wanted, {})) {
+      const NodeInfo* node = recording.find(id);
+      if (!node || node->problem || node->is_complete() || plan.nodes.contains(id)) continue;
+      FRIDAY_TRY(reader, TraceReader::open(recording, id, TraceReader::Gaps::allow));
+      const uint64_t at = plan.tables->bytes;
+      for (const LeftOut& range : reader.left_out()) plan.tables->bytes += range.size;
+      plan.nodes.emplace(id, RestoringPlan::Node{std::move(reader), at});
+      FRIDAY_TRY_VOID(plan_node(plan, recording, id));
+      more = true;
+    }
+    FRIDAY_TRY_VOID(add_ancestors(recording, plan.replayed));
+    if (order) {
+      FRIDAY_TRY_VOID(add_memory_sharers(recording, *order, plan.replayed));
+    }
+    wanted = plan.replayed;
   }
-  for (const auto& [id, node] : plan.nodes) FRIDAY_TRY_VOID(plan_node(plan, recording, id));
   for (auto& [id, pieces] : plan.tables->sent) std::ranges::stable_sort(pieces, {}, &shim::SentPiece::event);
   return plan;
 }
@@ -92,9 +90,11 @@ Error not_all_senders(const Recording& recording, const RestoringPlan& plan) {
   const auto& [id, bytes] = *plan.missing.begin();
   return Error{
       ErrorCode::unsupported,
-      fmt::format("node {} ({}): {} bytes that it received are neither in the recording nor in what other nodes "
-                  "of it have sent, so it cannot be replayed; put the nodes back that were taken out of the recording",
-                  id, printable(recording.find(id)->name), bytes),
+      fmt::format(
+          "node {} ({}): {} bytes that it received are neither in the recording nor in what other nodes "
+          "of it have sent, so it cannot be replayed, nor can nodes that need what it has sent. Put the nodes back "
+          "that were taken out of the recording (`friday info --missing` names them), or choose others with --node",
+          id, printable(recording.find(id)->name), bytes),
       id.value,
       {}};
 }
@@ -112,9 +112,11 @@ Result<void> check_room(const Recording& recording, uint64_t bytes) {
   return {};
 }
 
-bool lacks_payload(const Recording& recording) {
-  return std::ranges::any_of(recording.nodes(),
-                             [](const NodeInfo& node) { return !node.problem && !node.is_complete(); });
+bool lacks_payload(const Recording& recording, const std::set<NodeId>& nodes) {
+  return std::ranges::any_of(nodes, [&](NodeId id) {
+    const NodeInfo* node = recording.find(id);
+    return node && !node->problem && !node->is_complete();
+  });
 }
 
 // Held by the process that restores the recording; released when the descriptor is closed.
@@ -127,12 +129,14 @@ Result<UniqueFd> lock_restoring(const Recording& recording) {
 
 }  // namespace
 
-Result<Restored> restore_payload(const Recording& asked, const RestoringOptions& options) {
-  if (!lacks_payload(asked)) return Restored{};
+Result<Restored> restore_payload(const Recording& asked, const std::set<NodeId>& nodes,
+                                 const RestoringOptions& options) {
+  if (!lacks_payload(asked, nodes)) return Restored{};
   const auto lock = lock_restoring(asked);
   if (!lock) return std::unexpected(lock.error());
   FRIDAY_TRY(recording, Recording::open(asked.path()));  // another process may have restored it meanwhile
-  FRIDAY_TRY(plan, make_plan(recording));
+  const auto order = Schedule::load_or_compute(recording);
+  FRIDAY_TRY(plan, make_plan(recording, order ? &*order : nullptr, nodes));
   if (!plan.missing.empty()) return std::unexpected(not_all_senders(recording, plan));
   Restored restored{plan.nodes.size(), plan.tables->bytes};
   if (plan.nodes.empty()) return restored;
@@ -141,8 +145,7 @@ Result<Restored> restore_payload(const Recording& asked, const RestoringOptions&
   replay.library_directory = options.library_directory;
   replay.unconfined = options.unconfined;
   replay.restoring = plan.tables;
-  for (const NodeInfo& node : recording.nodes())
-    if (!node.problem && node.events) replay.nodes.push_back(node.id);
+  replay.nodes.assign(plan.replayed.begin(), plan.replayed.end());
   FRIDAY_TRY(session, ReplaySession::open(recording.path(), std::move(replay)));
   FRIDAY_TRY_VOID(replay_to_end(*session));
   const ReplayVerdict verdict = judge_replay(*session, false);
@@ -164,11 +167,17 @@ Result<Restored> restore_payload(const Recording& asked, const RestoringOptions&
   return restored;
 }
 
-Result<Recording> open_complete(const std::string& path, const RestoringOptions& options) {
-  FRIDAY_TRY(recording, Recording::open(path));
-  if (!lacks_payload(recording)) return recording;
-  FRIDAY_TRY_VOID(restore_payload(recording, options));
-  return Recording::open(path);
+std::set<NodeId> all_readable(const Recording& recording) {
+  std::set<NodeId> nodes;
+  for (const NodeInfo& node : recording.nodes())
+    if (!node.problem) nodes.insert(node.id);
+  return nodes;
+}
+
+Result<Recording> completed(Recording recording, const std::set<NodeId>& nodes, const RestoringOptions& options) {
+  if (!lacks_payload(recording, nodes)) return recording;
+  FRIDAY_TRY_VOID(restore_payload(recording, nodes, options));
+  return Recording::open(recording.path());
 }
 
 namespace {
@@ -332,7 +341,7 @@ Result<LeftOutReport> leave_out_payload(const Recording& recording, const Restor
   }
   if (chosen.empty()) return report;
   FRIDAY_TRY(rehearsed, Recording::open(rehearsal.path()));
-  FRIDAY_TRY_VOID(restore_payload(rehearsed, options));
+  FRIDAY_TRY_VOID(restore_payload(rehearsed, all_readable(rehearsed), options));
   for (const auto& [id, ranges] : chosen) {
     const Beneath trace = recording.trace(id);
     LeftOutReport::Node node{id, stored_bytes(trace), 0, rehearsed.find(id)->left_out};

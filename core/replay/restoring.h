@@ -1,11 +1,12 @@
-// Makes payload again that a recording leaves out (core/trace/regenerable.h): a replay of the whole group, without
-// stops, in which each sender copies what it sends into memory that all nodes share, and each receiver takes it from
-// there. What it has made is checked by hashes and kept in the recording's cache (core/trace/restored.h); from then on
-// the recording reads as if nothing had been left out. And the reverse: leaves out what such a replay is known to make.
+// Makes payload again that a recording leaves out (core/trace/regenerable.h): a replay of its senders, without stops,
+// in which each copies what it sends into memory that all of them share, and takes what it lacks itself from there.
+// What it has made is checked by hashes and kept in the recording's cache (core/trace/restored.h); from then on the
+// recording reads as if nothing had been left out. And the reverse: leaves out what such a replay is known to make.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,13 +34,19 @@ struct Restored {
   uint64_t bytes = 0;  // that were made again
 };
 
-// Does nothing if the recording lacks nothing. If another process is restoring it, waits for that. Fails with
-// unsupported, before anything runs, if senders of some bytes are not in the recording. Keeps what was made again of
-// each node whose hashes all hold, however the replay ended, and fails with bad_input if there is another one.
-Result<Restored> restore_payload(const Recording& recording, const RestoringOptions& options);
+// Makes what these nodes lack; does nothing if that is nothing. Replays only the senders, and theirs where they lack
+// something themselves, and makes again what these lack, too. If another process is restoring the recording, waits for
+// that. Fails with unsupported, before anything runs, if senders of some bytes are not in the recording. Keeps what was
+// made again of each node whose hashes all hold, however the replay ended, and fails with bad_input if there is another
+// one.
+Result<Restored> restore_payload(const Recording& recording, const std::set<NodeId>& nodes,
+                                 const RestoringOptions& options);
 
-// Opens a recording of which all payload is at hand, for readers of traces: makes it again first if necessary.
-Result<Recording> open_complete(const std::string& path, const RestoringOptions& options);
+// All nodes whose traces can be read.
+std::set<NodeId> all_readable(const Recording& recording);
+
+// The recording, of which these nodes' payload is at hand, for readers of traces.
+Result<Recording> completed(Recording recording, const std::set<NodeId>& nodes, const RestoringOptions& options);
 
 struct LeftOutReport {
   struct Node {

@@ -19,6 +19,7 @@
 #include "core/base/counted.h"
 #include "core/base/log.h"
 #include "core/base/refusals.h"
+#include "core/replay/companions.h"
 #include "core/replay/confinement.h"
 #include "core/replay/judging.h"
 #include "core/replay/memory_guard.h"
@@ -89,11 +90,17 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   return session;
 }
 
-// Makes payload again that the recording leaves out of the nodes that are to be replayed.
+// Makes payload again that the recording leaves out of the nodes that are to be replayed, those that share memory with
+// them included.
 Result<void> ReplaySession::restore_first() {
-  const bool complete = std::ranges::all_of(ids_, [&](NodeId id) { return recording_.find(id)->is_complete(); });
-  if (complete) return {};
-  FRIDAY_TRY(restored, restore_payload(recording_, {options_.library_directory, options_.unconfined}));
+  const auto is_complete = [&](const NodeInfo& node) { return node.problem || node.is_complete(); };
+  if (std::ranges::all_of(recording_.nodes(), is_complete)) return {};
+  std::set<NodeId> needed(ids_.begin(), ids_.end());
+  if (const auto order = Schedule::load_or_compute(recording_)) {  // else the nodes chosen have an order of their own
+    FRIDAY_TRY_VOID(add_memory_sharers(recording_, *order, needed));
+  }
+  if (std::ranges::all_of(needed, [&](NodeId id) { return is_complete(*recording_.find(id)); })) return {};
+  FRIDAY_TRY(restored, restore_payload(recording_, needed, {options_.library_directory, options_.unconfined}));
   notices_.push_back(
       fmt::format("payload that the recording leaves out was made again: {}", size_text(restored.bytes)));
   FRIDAY_TRY(recording, Recording::open(recording_.path()));
@@ -116,50 +123,18 @@ Result<void> ReplaySession::choose_nodes() {
       if (node.problem) return std::unexpected(*node.problem);
       if (node.events || crashed_at_once(recording_, node)) chosen.insert(node.id);
     }
-  FRIDAY_TRY_VOID(add_ancestors(chosen));
+  FRIDAY_TRY_VOID(add_ancestors(recording_, chosen));
   ids_.assign(chosen.begin(), chosen.end());
   if (ids_.empty()) return fail(ErrorCode::bad_input, "{} holds no events to replay", recording_.path());
   return {};
 }
 
-// A forked node begins as a copy of its parent, so its ancestors are replayed too.
-Result<void> ReplaySession::add_ancestors(std::set<NodeId>& chosen) const {
-  for (bool more = true; more;) {
-    more = false;
-    for (NodeId id : chosen) {
-      const NodeInfo* info = recording_.find(id);
-      if (!info) return fail(ErrorCode::not_found, "node {}: the recording has no such node", id);
-      if (info->problem) return std::unexpected(*info->problem);
-      if (info->forked && !info->parent)
-        return fail(ErrorCode::bad_input,
-                    "node {} ({}) begins as a copy of a node that forked it, and the recording does not hold that one: "
-                    "choose nodes without it "
-                    "(--node), or copy the recording again",
-                    id, info->name);
-      if (info->parent && chosen.insert(*info->parent).second) {
-        more = true;
-        break;
-      }
-    }
-  }
-  return {};
-}
-
-// A node reads from shared memory what others have stored there, so they are replayed too.
 Result<void> ReplaySession::add_sharers() {
   std::set<NodeId> chosen(ids_.begin(), ids_.end());
-  for (size_t before = 0; before != chosen.size();) {
-    before = chosen.size();
-    for (const Edge& edge : schedule_.edges()) {
-      if (edge.kind != EdgeKind::turn || chosen.contains(edge.from) == chosen.contains(edge.to)) continue;
-      const auto [known, other] =
-          chosen.contains(edge.from) ? std::pair(edge.from, edge.to) : std::pair(edge.to, edge.from);
-      chosen.insert(other);
-      notices_.push_back(fmt::format("node {} ({}) is replayed too: it shares memory with node {} ({})", other,
-                                     recording_.find(other)->name, known, recording_.find(known)->name));
-    }
-    FRIDAY_TRY_VOID(add_ancestors(chosen));
-  }
+  FRIDAY_TRY_VOID(add_memory_sharers(recording_, schedule_, chosen, [&](NodeId added, NodeId sharer) {
+    notices_.push_back(fmt::format("node {} ({}) is replayed too: it shares memory with node {} ({})", added,
+                                   recording_.find(added)->name, sharer, recording_.find(sharer)->name));
+  }));
   ids_.assign(chosen.begin(), chosen.end());
   return {};
 }

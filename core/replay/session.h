@@ -170,7 +170,6 @@ class ReplaySession {
   Result<void> restore_first();
   // Whether traces may leave out payload: while it is made again.
   TraceReader::Gaps gaps() const { return options_.restoring ? TraceReader::Gaps::allow : TraceReader::Gaps::refuse; }
-  Result<void> add_ancestors(std::set<NodeId>& chosen) const;
   Result<void> add_sharers();
   Result<void> build_all();
   Result<void> offer_object(ReplayNode& node, uint64_t object);

@@ -196,6 +196,81 @@ def test_what_cannot_be_made_again_is_named(recorder, talk):
     assert info["left_out"]["bytes"] > 10_000 and not info["left_out"]["restored"], info
 
 
+# Hands on what it receives at a port, or, without one, random bytes, to a port, or to nobody.
+HANDS_ON = r"""
+import random, socket, sys
+seed, listen, to = map(int, sys.argv[1:4])
+data = bytearray(random.Random(seed).randbytes(700_000))
+if listen:
+    with socket.create_server(("127.0.0.1", listen)) as server:
+        here = server.accept()[0]
+    data = bytearray()
+    while piece := here.recv(10_000):
+        data += piece
+if to:
+    with socket.create_connection(("127.0.0.1", to)) as there:
+        there.sendall(data)
+print(sum(data))
+"""
+
+
+@pytest.fixture
+def chains(recorder, ports):
+    """Two chains, a0 to a1 to a2 and b0 to b1: a recording without what they have received from each other."""
+    a1, a2, b1 = ports(3)
+    commands = {"a2": (0, a2, 0), "a1": (0, a1, a2), "a0": (1, 0, a1), "b1": (0, b1, 0), "b0": (2, 0, b1)}
+    nodes = [{"name": name, "command": ["/usr/bin/python3", "-c", HANDS_ON, *map(str, words)], **({"ready": f"port {words[1]}"} if words[1] else {})}
+             for name, words in commands.items()]
+    recording = recorder.record({"node": nodes})
+    assert recording.returncode == 0, recording
+    path, left_out = recorder.lean(recording.path)
+    assert left_out > 1_900_000
+    shutil.rmtree(path / "cache")
+    return path
+
+
+def restored(recorder, path):
+    return {node["name"] for node in recorder.info(path)["nodes"] if node.get("left_out", {}).get("restored")}
+
+
+def missing(recorder, path, *options):
+    done = recorder.run([recorder.friday, "info", "--missing", "--json", path, *options])
+    nodes = json.loads(done.stdout)
+    assert done.returncode == (0 if all(node["replayable"] for node in nodes) else 1), done
+    return {node["name"]: node for node in nodes}
+
+
+def test_only_senders_of_what_is_wanted_are_replayed(recorder, chains):
+    assert set(missing(recorder, chains)) == {"a1", "a2", "b1"}
+    for wanted, then in (("a0,b0", set()), ("b1", {"b1"}), ("a1", {"b1", "a1"}), ("a2", {"b1", "a1", "a2"})):
+        recorder.verify(chains, "--node", wanted)
+        assert restored(recorder, chains) == then, wanted
+    shutil.rmtree(chains / "cache")
+    recorder.verify(chains, "--node", "a2")
+    assert restored(recorder, chains) == {"a1", "a2"}, "a1 sent it, and lacks what a0 sent"
+    done = recorder.run([recorder.friday, "restore", "--node", "a*", chains])
+    assert done.returncode == 0 and "lacks nothing" in done.stdout
+    recorder.verify(chains)
+    assert restored(recorder, chains) == {"a1", "a2", "b1"}
+
+
+def test_who_needs_what_nobody_has_is_said_and_the_others_are_replayed(recorder, chains):
+    number = {node["name"]: node["id"] for node in recorder.info(chains)["nodes"]}
+    shutil.rmtree(chains / "nodes" / str(number["a0"]))
+    lacks = missing(recorder, chains)
+    assert {name: node["replayable"] for name, node in lacks.items()} == {"a1": False, "a2": False, "b1": True}
+    assert lacks["a1"]["nowhere"] == lacks["a1"]["left_out"] > 600_000 and lacks["a1"]["events"][0] < lacks["a1"]["events"][1]
+    assert lacks["a2"]["nowhere"] == 0 and lacks["a2"]["blocked_by"] == number["a1"] and lacks["a2"]["senders"][0]["name"] == "a1"
+    assert set(missing(recorder, chains, "--node", "b*")) == {"b1"}
+    text = recorder.run([recorder.friday, "info", "--missing", chains]).stdout
+    assert "from nodes that the recording does not have: events " in text and "it cannot be replayed, as node" in text
+    recorder.verify(chains, "--node", "b*")
+    for wanted in ("a1", "a2", "all"):
+        done = recorder.replay(chains, *(() if wanted == "all" else ("--node", wanted)))
+        assert done.returncode == 2 and "neither in the recording nor" in done.stderr and "info --missing" in done.stderr, done
+    assert restored(recorder, chains) == {"b1"}
+
+
 def test_what_was_made_again_is_checked(recorder, talk):
     path, _ = recorder.lean(talk.path)
     assert recorder.run([recorder.friday, "restore", path]).returncode == 0
