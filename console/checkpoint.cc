@@ -158,7 +158,7 @@ void add_checkpoint_command(CLI::App& app, int* status) {
       "checkpoint",
       "Keep the state of the whole group at some places in the recording, so that later commands begin "
       "there; without options, list those places");
-  command->add_option("recording", options->recording, "The recording")->required();
+  add_recording(*command, options->recording);
   command->add_option("--every", options->every, "Keep one every so many seconds of the recording")
       ->check(CLI::PositiveNumber);
   command->add_option("--at", options->at, "Keep one here: a mark or a time in seconds; may be repeated")

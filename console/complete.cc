@@ -20,10 +20,8 @@ complete -o bashdefault -o default -F _friday friday
 )sh";
 constexpr const char* kZsh = R"sh(_friday() {
   local -a found
-  found=(${(f)" $(friday __complete "${(@)words[2,CURRENT]}" 2 > / dev / null) "})
-    if (($ #found));
-then compadd - a found;
-else _files; fi
+  found=(${(f)"$(friday __complete "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  if (( $#found )); then compadd -a found; else _files; fi
 }
 compdef _friday friday
 )sh";
@@ -32,8 +30,9 @@ compdef _friday friday
 std::vector<std::string> node_names(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     std::error_code error;
-    if (!std::filesystem::exists(std::filesystem::path(word) / "recording.json", error)) continue;
-    auto recording = Recording::open(word);
+    const std::string place = recording_named(word);
+    if (!std::filesystem::exists(std::filesystem::path(place) / "recording.json", error)) continue;
+    auto recording = Recording::open(place);
     if (!recording) return {};
     std::vector<std::string> names;
     for (const auto& [id, alias] : aliases_of(recording->nodes())) names.push_back(alias);
@@ -41,6 +40,16 @@ std::vector<std::string> node_names(const std::vector<std::string>& words) {
     return names;
   }
   return {};
+}
+
+// The sessions, for commands whose words are recordings.
+std::vector<std::string> sessions() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator place(sessions_directory(), error), end; !error && place != end;
+       place.increment(error))
+    names.push_back(printable(place->path().filename().string()));
+  return names;
 }
 
 std::vector<std::string> pages() {
@@ -78,6 +87,7 @@ std::vector<std::string> complete_words(const CLI::App& app, const std::vector<s
     else if (before == "--sync") known = {"clock", "causal", "free"};
     else if (words.front() == "help" && words.size() == 2) known = pages();
     else if (words.front() == "completion") known = {"bash", "zsh"};
+    else if (words.front() != "record" && words.front() != "doctor" && !before.starts_with('-')) known = sessions();
   }
   std::erase_if(known, [&](const std::string& name) { return !name.starts_with(typed); });
   std::ranges::sort(known);

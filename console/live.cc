@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/options.h"
 #include "console/saving.h"
 #include "console/say.h"
 #include "console/switching.h"
@@ -37,14 +38,6 @@ struct LiveNode {
   std::optional<double> now;  // current rate in MB per hour, for a node that is being recorded
 };
 
-uint64_t disk_bytes(const std::string& path) {
-  uint64_t bytes = 0;
-  struct stat status;
-  for (const std::string& file : {path, packed_path(path)})
-    if (lstat(file.c_str(), &status) == 0) bytes += static_cast<uint64_t>(status.st_blocks) * 512;
-  return bytes;
-}
-
 State state_of(const NodeInfo& node, const format::FileHeader& header) {
   if (header.ended || header.closed || node.end.how != NodeEnd::How::running || !program_lives(node))
     return State::ended;
@@ -62,7 +55,7 @@ double hours_of(const Recording& recording, const NodeInfo& node, State state) {
 }
 
 LiveNode look_at(const Recording& recording, const NodeInfo& node) {
-  LiveNode live{&node, State::ended, {}, disk_bytes(recording.trace(node.id).path()), 0, {}};
+  LiveNode live{&node, State::ended, {}, disk_bytes(recording.trace(node.id)), 0, {}};
   auto header = read_header(recording.trace(node.id));
   if (!header) return live;
   live.header = *header;
@@ -193,7 +186,7 @@ void add_live_command(CLI::App& app, int* status) {
   auto* command = app.add_subcommand(
       "live", "Show a recording that is being made, save what it holds, or switch it on and off while it goes on");
   SavingOptions& saving = options->saving;
-  command->add_option("recording", saving.recording, "The recording")->required();
+  add_recording(*command, saving.recording);
   command
       ->add_option("action", options->action,
                    "save: make a recording of what it holds now; full, off: record its programs from now on, or put "

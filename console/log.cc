@@ -8,6 +8,7 @@
 #include "console/complain.h"
 #include "console/follow.h"
 #include "console/log_lines.h"
+#include "console/options.h"
 #include "core/base/counted.h"
 #include "core/trace/node_list.h"
 
@@ -84,7 +85,7 @@ void add_log_command(CLI::App& app, int* status) {
   auto options = std::make_shared<LogOptions>();
   auto* command = app.add_subcommand(
       "log", "Print what the nodes wrote to their standard output and error, as one stream in the order of time");
-  command->add_option("recording", options->recording, "The recording")->required();
+  add_recording(*command, options->recording);
   command->add_option("--node", options->nodes, "Only these nodes: numbers, names, patterns, a list");
   command->add_option("--grep", options->grep, "Only lines in which this regular expression matches");
   auto* from =

@@ -18,6 +18,7 @@
 #include "console/info.h"
 #include "console/live.h"
 #include "console/log.h"
+#include "console/ls.h"
 #include "console/merge.h"
 #include "console/pack.h"
 #include "console/paths.h"
@@ -65,6 +66,7 @@ int main(int argc, char** argv) {
   friday::add_checkpoint_command(app, &status);
   friday::add_replay_command(app, &status);
   friday::add_run_command(app, &status, std::move(script_args));
+  friday::add_ls_command(app, &status);
   friday::add_info_command(app, &status);
   friday::add_live_command(app, &status);
   friday::add_merge_command(app, &status);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "console/complain.h"
+#include "console/paths.h"
 #include "console/progress.h"
 #include "console/say.h"
 #include "core/base/counted.h"
@@ -51,6 +52,7 @@ int run_merge(MergeArguments& options) {
   for (const std::string& text : options.recordings) {
     auto input = parse_merge_input(text);
     if (!input) return complain("merge", input.error());
+    input->path = recording_named(input->path);
     options.merge.inputs.push_back(*std::move(input));
   }
   options.merge.tell = tell_as("merge");

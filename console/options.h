@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "console/paths.h"
+
 namespace friday {
 
 inline void add_unconfined_flag(CLI::App& command, bool& unconfined) {
@@ -21,9 +23,16 @@ inline void add_replay_options(CLI::App& command, std::string& nodes, std::strin
   add_unconfined_flag(command, unconfined);
 }
 
+// The recording that a command is about.
+inline CLI::Option* add_recording(CLI::App& command, std::string& recording) {
+  return command.add_option("recording", recording, "The recording, or the name of a session (friday ls)")
+      ->required()
+      ->transform(recording_named);
+}
+
 inline void add_recording_options(CLI::App& command, std::string& recording, std::string& nodes, std::string& sync,
                                   bool& unconfined) {
-  command.add_option("recording", recording, "The recording")->required();
+  add_recording(command, recording);
   add_replay_options(command, nodes, sync, unconfined);
 }
 

@@ -246,7 +246,7 @@ void add_pack_command(CLI::App& app, int* status) {
   auto options = std::make_shared<PackArguments>();
   auto* command =
       app.add_subcommand("pack", "Add debug information to a recording, or say what it holds, before it is handed on");
-  command->add_option("recording", options->recording, "The recording")->required();
+  add_recording(*command, options->recording);
   command
       ->add_option(
           "--symbols", options->pack.symbols,

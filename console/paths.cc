@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <climits>
+#include <cstdlib>
 #include <filesystem>
 
 namespace friday {
@@ -24,5 +25,22 @@ std::string beside(const char* directory) {
 std::string library_directory() { return beside("lib"); }
 std::string package_directory() { return beside("python"); }
 std::string docs_directory() { return beside("docs"); }
+
+std::string sessions_directory() {
+  const auto set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  if (const std::string own = set("FRIDAY_SESSIONS"); !own.empty()) return own;
+  if (const std::string data = set("XDG_DATA_HOME"); !data.empty()) return data + "/friday";
+  return set("HOME") + "/.local/share/friday";
+}
+
+std::string recording_named(const std::string& text) {
+  std::error_code unknown;
+  if (text.empty() || text.find('/') != std::string::npos || std::filesystem::exists(text, unknown)) return text;
+  const std::string session = sessions_directory() + "/" + text;
+  return std::filesystem::is_directory(session, unknown) ? session : text;
+}
 
 }  // namespace friday

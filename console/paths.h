@@ -12,5 +12,11 @@ std::string library_directory();
 std::string package_directory();
 // The pages of the documentation.
 std::string docs_directory();
+// Where `friday record -s NAME` makes its recordings: $FRIDAY_SESSIONS, else $XDG_DATA_HOME/friday, else
+// ~/.local/share/friday.
+std::string sessions_directory();
+// The directory of the recording that a command line names: a path or, if there is nothing of that name and it has no
+// slash, the name of a session.
+std::string recording_named(const std::string& text);
 
 }  // namespace friday

@@ -30,7 +30,7 @@ namespace {
 constexpr uint64_t kLeastKept = 16u << 20;  // bytes of --keep SIZE
 
 struct RecordOptions {
-  std::string recording, name, group, max_size;
+  std::string recording, session, name, group, max_size;
   std::vector<std::string> command, predicates, keep_channel, drop_channel, save_on;
   std::string keep, budget;
   unsigned until_failure = 0, failures = 1;
@@ -267,13 +267,33 @@ Result<std::unique_ptr<SavingProcess>> save_when_asked(const RecordOptions& opti
   return std::make_unique<SavingProcess>(std::move(process));
 }
 
-int run_record(const RecordOptions& options) {
+// The recording of a session, whose directory is made if it does not exist.
+Result<std::string> place_of_session(const std::string& name) {
+  if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos)
+    return fail(ErrorCode::usage,
+                "`{}` is no name of a session: a name without `/` that does not begin with `.`; a path goes with -o",
+                name);
+  std::error_code failed;
+  const std::string sessions = sessions_directory();
+  std::filesystem::create_directories(sessions, failed);
+  if (failed) return fail(ErrorCode::io, "cannot make {} for the sessions: {}", sessions, failed.message());
+  return sessions + "/" + name;
+}
+
+int run_record(RecordOptions& options) {
   if (options.list_calls) return list_calls();
+  if (!options.session.empty()) {
+    auto place = place_of_session(options.session);
+    if (!place) return complain("record", place.error());
+    options.recording = *std::move(place);
+  }
   if (options.print_systemd || options.print_container) return print_service(options);
   if (options.recording.empty())
-    return complain("record",
-                    {ErrorCode::usage,
-                     "no place for the recording: add -o REC, a directory, which is created if it does not exist"});
+    return complain(
+        "record",
+        {ErrorCode::usage,
+         "no place for the recording: add -o REC, a directory, which is created if it does not exist, or -s NAME, "
+         "a session, which `friday ls` shows"});
   if (options.group.empty() && (options.until_failure || !options.predicates.empty()))
     return complain("record", {ErrorCode::usage,
                                "--until-failure and --predicate belong to a group: add --group GROUP.toml, which may "
@@ -319,6 +339,12 @@ void add_record_command(CLI::App& app, int* status) {
   auto* command = app.add_subcommand("record", "Record a program, or a whole group of programs, as it runs");
   command->add_option("-o,--output", options->recording,
                       "The recording: a directory, made if it does not exist; several may add to one");
+  command
+      ->add_option(
+          "-s,--session", options->session,
+          "Instead of -o: record into a directory of this name in ~/.local/share/friday, where `friday ls` and "
+          "all other commands find it by its name")
+      ->excludes("--output");
   command->add_option("--node", options->name, "Name of the node (default: the program's name)");
   command->add_option("--group", options->group, "Start, record and stop the programs that this TOML file describes");
   command

@@ -57,8 +57,9 @@ void add_replay_command(CLI::App& app, int* status) {
   auto* command = app.add_subcommand(
       "replay", "Replay a recording in a console: stop points and gdb on all nodes, with Python handlers");
   add_recording_options(*command, options->recording, options->nodes, options->sync, options->unconfined);
-  command->add_option("--at", options->at,
-                      "Go to this place first: a time in seconds, a mark, or whatever else the command goto takes");
+  command->add_option("--at,--from", options->at,
+                      "Go to this place first: a time in seconds, one before the end (-60s), a mark, or whatever else "
+                      "the command goto takes");
   command->add_option("-x,--command", options->files,
                       "Carry out the commands of this file first; may be given several times");
   command
@@ -70,7 +71,8 @@ void add_replay_command(CLI::App& app, int* status) {
       "--batch", options->batch,
       "No prompt: end after the files, or with the input; the first error ends it with exit code 2, 3 or 4");
   command->footer(
-      "Examples:\n  friday replay REC\n  friday replay REC --at 5.212\n  friday replay REC --batch -x checks.friday\n"
+      "Examples:\n  friday replay REC\n  friday replay REC --at 5.212\n  friday replay REC --node 0,2 --from -60s\n  "
+      "friday replay REC --batch -x checks.friday\n"
       "  friday replay REC --batch --ex 'break main' --ex continue --ex 'backtrace'");
   command->callback([options, status] { *status = replay(*options); });
 }

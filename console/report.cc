@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "console/options.h"
 #include "console/paths.h"
 #include "console/python.h"
 
@@ -16,7 +17,7 @@ void add_report_command(CLI::App& app, int* status) {
   auto* command = app.add_subcommand("report",
                                      "Collect what is needed to report a replay that diverges, without any contents; "
                                      "says what that is and asks before it writes");
-  command->add_option("recording", options->recording, "The recording")->required();
+  add_recording(*command, options->recording);
   command->add_option("-o,--output", options->output, "The file to write (default: REC-report.json)");
   command->add_flag("--yes", options->yes, "Write without asking");
   command->footer("Example:\n  friday report REC");

@@ -72,9 +72,12 @@ void add_run_command(CLI::App& app, int* status, std::vector<std::string> script
   command->add_option("script", options->script, "The script; friday.session is the session, and it may use @")
       ->required();
   command
-      ->add_option("recordings", options->recordings,
-                   "The recordings. Each script runs on each of them, on its own and in a process of its own")
-      ->required();
+      ->add_option(
+          "recordings", options->recordings,
+          "The recordings, or names of sessions. Each script runs on each of them, on its own and in a process "
+          "of its own")
+      ->required()
+      ->transform(recording_named);
   command->add_option("-s,--script", options->scripts, "One more script; may be repeated")->allow_extra_args(false);
   add_replay_options(*command, options->nodes, options->sync, options->unconfined);
   command->add_option("-j,--jobs", options->jobs, "How many runs at a time (default: the number of processors)")

@@ -42,6 +42,7 @@ void Collector::write_description(Node& node) {
       {"pid", node.pid},
       {"recorder", {{"pid", getpid()}, {"start", process_start(getpid())}}},
       {"started_ns", node.started_ns},
+      {"began_ns", node.began_ns},
       {"ended_ns", node.ended_ns},
       {"strict", options_.strict},
       {"ended", ending(node.wait_status, node.closed, node.end_reason, node.end_detail)},

@@ -102,6 +102,7 @@ Result<void> read_node_json(const Beneath& file, NodeInfo& node) {
   node.cwd = field<std::string>(object, "cwd", "");
   node.host = field<std::string>(object, "host", "");
   node.started_ns = field<int64_t>(object, "started_ns", 0);
+  node.began_ns = field<int64_t>(object, "began_ns", 0);
   node.ended_ns = field<int64_t>(object, "ended_ns", 0);
   node.strict = field<bool>(object, "strict", false);
   node.dropped = field<uint64_t>(object, "dropped", 0);

@@ -68,8 +68,13 @@ struct NodeInfo {
   uint32_t recorder_pid = 0;
   uint64_t recorder_start = 0;
   int64_t started_ns = 0;  // CLOCK_REALTIME
-  // CLOCK_MONOTONIC of its host when the recorder saw that the process had ended; 0 if it did not see that.
-  int64_t ended_ns = 0;
+  // CLOCK_MONOTONIC of its host when the recorder saw the process begin, and when it saw that it had ended; 0 if it did
+  // not see that.
+  int64_t began_ns = 0, ended_ns = 0;
+  std::optional<double> ran_seconds() const {
+    if (!began_ns || ended_ns < began_ns) return std::nullopt;
+    return static_cast<double>(ended_ns - began_ns) / 1e9;
+  }
   NodeEnd end;
   std::optional<uint64_t> chaos;  // the seed of `friday record --chaos`, if it was on
   std::string notice;             // a remark of the recorder that readers should see; empty if there is none

@@ -90,6 +90,14 @@ Result<FileHeader> read_header(const Beneath& trace) {
   return header;
 }
 
+uint64_t disk_bytes(const Beneath& trace) {
+  uint64_t bytes = 0;
+  struct stat status;
+  for (const Beneath& file : {trace, packed(trace)})
+    if (lstat(file.path().c_str(), &status) == 0) bytes += static_cast<uint64_t>(status.st_blocks) * 512;
+  return bytes;
+}
+
 Result<std::shared_ptr<const TraceFile>> TraceFile::open(const Beneath& trace, NodeId node) {
   auto plain = open_beneath(trace);
   auto compressed = open_beneath(packed(trace));
@@ -287,7 +295,10 @@ std::optional<std::string> TraceFile::fill(uint64_t from, uint64_t to) const {
     if (filled.load(std::memory_order_acquire)) continue;
     std::lock_guard lock(filling_);
     if (filled.load(std::memory_order_relaxed)) continue;
-    std::vector<std::byte> raw(block->size);
+    // One buffer for each thread: with fresh memory for each block, the page faults would take longer than the rest.
+    static thread_local std::vector<std::byte> buffer;
+    buffer.resize(std::max<size_t>(buffer.size(), block->size));
+    const std::span raw = std::span(buffer).first(block->size);
     if (auto problem = unpack(packed_.get(), *block, raw))
       return fmt::format("the compressed block of bytes {} to {} is damaged: {}", block->offset,
                          block->offset + block->size, *problem);

@@ -28,6 +28,9 @@ Result<format::FileHeader> read_header(const Beneath& trace);
 
 Error bad_file(NodeId node, std::string message);
 
+// What a trace takes of the disk, in both of its forms together, in bytes; 0 if there is none.
+uint64_t disk_bytes(const Beneath& trace);
+
 class TraceFile {
  public:
   // `trace` is the plain file's name, even if only the compressed form exists; `node` is used in error messages.

@@ -143,7 +143,8 @@ class Backend(Protocol):
         """What the node's write `number` of `outputs` has written, counted from 0: 1 for standard output or 2 for error, the bytes that the
         recording has of it, and how many it lacks behind these."""
     def find_time(self, seconds: float) -> tuple[int, int] | None:
-        """(node, event) of the group's first event at or after a logical time; None when there is none."""
+        """(node, event) of the group's first event at or after a logical time or, if it is negative, so many seconds before the last event;
+        None when there is none."""
     def clock_span(self, node: int) -> tuple[float, float]:
         """The real times of the node's first and last event, as in `real_time`."""
     def find_clock(self, node: int, seconds: float) -> int | None:

@@ -32,7 +32,7 @@ _SYSROOT = re.compile(r"(?<= )/\S*/friday-session-\w+/\d+(?=/)")  # where gdb fi
 _SOURCE = re.compile(r"\d+\t")
 _PLACE = re.compile(r" at (\S+):(\d+)\Z")
 _SYSTEM = ("/usr/include/", "/usr/lib/")  # where the sources of libraries' headers are
-_SECONDS = re.compile(r"\d+(\.\d*)?\s*s?\Z")
+_SECONDS = re.compile(r"-?\d+(\.\d*)?\s*s?\Z")  # negative: before the end
 _EPOCH = 1e8  # more seconds than a recording lasts: a real time, in seconds since 1970
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
 _OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")

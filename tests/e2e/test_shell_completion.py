@@ -31,8 +31,34 @@ def test_bash_completes_subcommands_options_nodes_and_pages(recorder):
     assert completed(recorder, ["record", "--", "ls", "--"]) == [] and completed(recorder, ["verify", "x"]) == [], "bash completes files there"
 
 
-def test_the_script_for_zsh_is_zsh(recorder):
+# What zsh's completion system has, as far as the script needs it: it says what it is given.
+ZSH = """
+compdef() { :; }
+compadd() { print -rl -- "${(P@)2}"; }
+_files() { print FILES; }
+PATH=$1:$PATH
+eval "$(friday completion zsh)"
+shift
+words=(friday "$@"); CURRENT=$#words
+_friday
+"""
+
+
+@pytest.mark.full
+def test_zsh_completes_the_same(recorder):
     if not shutil.which("zsh"):
         pytest.skip("machine: there is no zsh")
-    script = subprocess.run([recorder.friday, "completion", "zsh"], capture_output=True, text=True, check=True).stdout
-    subprocess.run(["zsh", "-n", "-c", script], check=True, timeout=30)
+    recording = recorder.record(["/usr/bin/env", "true"], name="primary")
+    for words in (["rep"], [""], ["verify", "--ti"], ["dump", recording.path, "--node", "pri"], ["help", "tu"]):
+        done = subprocess.run(["zsh", "-f", "-c", ZSH, "zsh", recorder.friday.parent, *map(str, words)], capture_output=True, text=True, timeout=30)
+        assert done.stdout.split() == completed(recorder, words) and not done.stderr, done
+    done = subprocess.run(["zsh", "-f", "-c", ZSH, "zsh", recorder.friday.parent, "record", "--", "ls", ""], capture_output=True, text=True, timeout=30)
+    assert done.stdout == "FILES\n" and not done.stderr, done
+
+
+def test_names_of_sessions_are_completed(recorder, tmp_path, monkeypatch):
+    monkeypatch.setenv("FRIDAY_SESSIONS", str(tmp_path))
+    done = recorder.run([recorder.friday, "record", "-q", "-s", "monday", "--node", "primary", "--", "/bin/true"])
+    assert done.returncode == 0, done
+    assert completed(recorder, ["replay", "mon"]) == ["monday"] and completed(recorder, ["record", "mon"]) == []
+    assert completed(recorder, ["dump", "monday", "--node", "pri"]) == ["primary"]

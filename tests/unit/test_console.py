@@ -149,8 +149,8 @@ def test_ctrl_c_forgets_a_block():
     ("info", "info nodes|time|"), ("info program", "for the replayed group use `info nodes`"), ("node x", "no node is called `x`"),
     ("9 print x", "no node 9"), ("kill", "`kill` is refused: it would end a node"), ("!ls", "`!` is refused"), ("|bt|cat", "refused"), ("! ls -l", "refused"), ("2 !ls", "refused"), ("!2 !ls", "refused"), ("!ls -l", "refused"),
     ("r", "Use instead: restart"), ("rbreak x", "Friday sets the stop points"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
-    ("goto", "goto SECONDS | event N"), ("goto event", "goto SECONDS | event N"), ("goto event 0 x", "no node is called `x`"),
-    ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "ends before 7 s: `goto end`"), ("goto -1", "goto SECONDS"),
+    ("goto", "goto SECONDS | -SECONDS | event N"), ("goto event", "goto SECONDS | -SECONDS | event N"), ("goto event 0 x", "no node is called `x`"),
+    ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "ends before 7 s: `goto end`"), ("goto --1", "goto SECONDS"),
     ("0-1 goto event 1", "moves one node"), ("set sync never", "set sync clock|causal|free"), ("set patch-stores perhaps", "set patch-stores on|off"), ("0 set sync free", "set sync clock"),
     ("cont", ""), ("commands 99", "no stop point 99; there are: none"), ("goto evnt 3", "the nearest is `event`"),
 ])
@@ -516,7 +516,7 @@ def test_goto_runs_forward_or_from_the_start_and_over_stop_points(out):
     assert (backend.done, console.session.here) == (1, 1)
     text = out()
     assert text.startswith("going back: the recording is replayed from its start\n") and "node 1 (b) stands before its event 0, f, 2 s" in text.replace("gdb frame", "f")
-    for text, done, here in (("goto 5", 4, 0), ("goto 2.5s", 2, 0), ("goto 0", 0, 0), ("1 goto event 2", 5, 1), ("goto end", 6, 1)):
+    for text, done, here in (("goto 5", 4, 0), ("goto 2.5s", 2, 0), ("goto 0", 0, 0), ("goto -2", 3, 1), ("goto -60s", 0, 0), ("1 goto event 2", 5, 1), ("goto end", 6, 1)):
         console.feed(text)
         assert (backend.done, console.session.here) == (done, here), text
     assert "the recording ends here" in out() and console.session.points[1].hits == 0
@@ -761,7 +761,7 @@ def test_the_page_of_commands_has_the_table():
         row = next(line for line in page.splitlines() if line.startswith(f"| `{cell(owned.usage)}` |"))
         assert cell(owned.text) in row and f"`{cell(owned.example.splitlines()[0])}`" in row, name
     console = page.split("\n## friday ")[0]  # the sections on other commands have tables of their own
-    assert console.count("\n| `") == len(table.OWNED) + len({why[1:] for why in table.REFUSED.values()}) + 6
+    assert console.count("\n| `") == len(table.OWNED) + len({why[1:] for why in table.REFUSED.values()}) + 7
     for name, (_, why, instead) in table.REFUSED.items():
         row = next(line for line in page.splitlines() if line.endswith(f"| {why} | {instead} |") and f"`{cell(name)}`" in line)
         assert row.startswith("| `")
