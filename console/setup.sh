@@ -16,7 +16,7 @@ building=(cmake ninja-build g++ binutils pkg-config python3-dev pybind11-dev "$b
   libzstd-dev libxxhash-dev libre2-dev libdw-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev gdb)
 # For building and running the tests, and the servers that the default test run records.
 testing=(libgtest-dev libgmock-dev libc6-dbg python3-pytest python3-pytest-xdist redis-server redis-tools memcached tmux less iproute2 nftables)
-# For tests/lint.sh: what it needs in each test run, and what it needs besides for --lint and the full run.
+# For tests/lint.sh: what it needs in each test run, and what it needs besides for --lint.
 looking=(clang-format python3-pyflakes)
 tidying=(clang-tidy-19)
 # Servers and other programs that only the full test run records.
@@ -24,10 +24,10 @@ servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-uti
   mpich libmpich-dev openmpi-bin libopenmpi-dev)
 # For building the fuzz targets, in the full test run.
 fuzzing=(clang-19 libclang-rt-19-dev)
-# For programs with Clang's library of C++, in the full test run.
-other_library=(libc++-dev libc++abi-dev)
-# For checking scripts against the types of the Python package, in the full test run.
-checking=(mypy)
+# For programs with Clang's library of C++, and with containers of Boost and Abseil, in the full test run.
+other_library=(libc++-dev libc++abi-dev libabsl-dev)
+# For checking scripts against the types of the Python package, and the completion of zsh, in the full test run.
+checking=(mypy zsh)
 # For drawing the figures of the benchmarks.
 drawing=(python3-matplotlib)
 
@@ -37,7 +37,7 @@ for option; do
   case "$option" in
     --build) wanted=("${building[@]}") ;;
     --lint) wanted=("${building[@]}" "${looking[@]}" "${tidying[@]}") ;;
-    --full) wanted+=("${tidying[@]}" "${servers[@]}" "${fuzzing[@]}" "${other_library[@]}" "${checking[@]}" "${drawing[@]}") ;;
+    --full) wanted+=("${servers[@]}" "${fuzzing[@]}" "${other_library[@]}" "${checking[@]}" "${drawing[@]}") ;;
     --list) list=yes ;;
     *) echo "usage: console/setup.sh [--build | --full | --lint] [--list]" >&2; exit 2 ;;
   esac

@@ -409,7 +409,7 @@ class Object:
         if name == "empty":
             empty = [*layout.count(self.rewriting.steps, self.of), ("log_not", 0)] if layout.count else [*layout.first, ("log_not", 0)]
             return self.value(empty, "bool", shown)
-        if name in ("end", "cend"):
+        if name in ("end", "cend") and layout.end:
             return self.value([*layout.end, *at(layout.shift)], item, shown)
         place = layout.last if name in ("back", "rbegin", "crbegin") else layout.first if name in ("front", "begin", "cbegin") else None
         if place is None or (name in ("front", "back") and layout.search):
@@ -436,7 +436,7 @@ class Object:
             return self.owners(name, shown)
         if optional and name in ("value", "get"):
             return self.pointed(shown)
-        if optional and name == "has_value":
+        if optional and name in ("has_value", "is_initialized"):
             return self.truth(shown)
         if self.template == "atomic" and name == "load":
             return self.plain(shown)

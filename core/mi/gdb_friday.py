@@ -137,6 +137,8 @@ def is_bitfield(field):
 
 STANDARD = re.compile(r"(?:std|__gnu_cxx)::(?:__\w+::)?(vector|deque|list|forward_list|(?:unordered_)?(?:multi)?(?:set|map)|basic_string|basic_string_view|"
                       r"array|tuple|optional|variant|unique_ptr|shared_ptr|weak_ptr|atomic|queue|stack|priority_queue|__aligned_(?:membuf|buffer))<")
+OTHERS = re.compile(r"(?:boost|absl)::(?:\w+::)*(vector|small_vector|static_vector|flat_(?:multi)?(?:set|map)|array|optional|(?:shared|weak|scoped|intrusive)_ptr|"
+                    r"InlinedVector|FixedArray|(?:flat|node)_hash_(?:set|map))<")
 
 
 class TypeTable:
@@ -186,10 +188,10 @@ class TypeTable:
         elif code in RECORDS:
             entry.update(kind="struct" if code == gdb.TYPE_CODE_STRUCT else "union",
                          fields=[self.describe_field(field) for field in type.fields() if hasattr(field, "bitpos")])
-            standard = STANDARD.match(type.name or "")
+            standard = STANDARD.match(type.name or "") or (template_of(type) and OTHERS.match(type.name))
             if standard:
                 entry.update(standard=standard[1])
-                item = type.template_argument(0) if standard[1].startswith("__aligned_") else allocated(type, standard[1])
+                item = type.template_argument(0) if standard[1].startswith("__aligned_") else item_of(type, standard[1])
                 if item is not None:
                     entry.update(item=self.add(item))
         elif code in (gdb.TYPE_CODE_FUNC, gdb.TYPE_CODE_VOID):

@@ -125,6 +125,14 @@ def sequence_of(record, template):
         return deque_of(record)
     if template == "basic_string" and members_within(record, "__s") and members_within(record, "__l"):
         return short_string_of(record)
+    if template == "InlinedVector":
+        return inlined_vector_of(record)
+    if template == "FixedArray":
+        data, length = part(record, "data_"), part(part(record, "size_alloc_")[1], "value")
+        return side_by_side(pointed(data[1], record), word(data[0]), said(eight_bytes(part(record, "size_alloc_")[0] + length[0], length[1], record)))
+    if template == "static_vector":
+        item, length = argument(record, 0), part(record, "m_size")
+        return side_by_side(bare(item), at(part(record, "storage")[0]), said(eight_bytes(*length, record)))
     if template == "vector":
         bits = bits_of(record)
         if bits:
@@ -175,6 +183,30 @@ def short_string_of(record):
     found = side_by_side(pointer[1].target(), address, lambda steps, of: [size, steps.add(step="sane", of=of, most=MOST_ITEMS)], text=True)
     found.short = {"data": pointer[0], "length": length[0], "long_bit": 1, "short_data": data[0], "size": record.sizeof}
     return found
+
+
+def eight_bytes(offset, type, record):
+    """The offset of a number of eight bytes. Raises UnknownLayout if it is another one."""
+    if type.code not in INTEGERS or type.sizeof != 8:
+        raise UnknownLayout(record)
+    return offset
+
+
+def pointed(type, record):
+    if type.code != gdb.TYPE_CODE_PTR or not type.target().sizeof:
+        raise UnknownLayout(record)
+    return bare(type.target())
+
+
+def inlined_vector_of(record):
+    """One of Abseil: as long as its items are few, they are in the object. A word has twice their number, and 1 more if they are elsewhere."""
+    metadata, data = part(record, "metadata_"), part(record, "data_")
+    size, pointer, inside = part(metadata[1], "value"), part(data[1], "allocated_data"), part(data[1], "inlined_data")
+    place = eight_bytes(metadata[0] + size[0], size[1], record)
+    test = [("dup", 0), *word(place), ("const8", 1), ("bit_and", 0)]
+    address = [branch(test, word(data[0] + pointer[0]), at(data[0] + inside[0]))]
+    return side_by_side(pointed(pointer[1], record), address,
+                        lambda steps, of: [*word(place), ("const8", 1), ("rsh_unsigned", 0), steps.add(step="sane", of=of, most=MOST_ITEMS)])
 
 
 def bits_of(record):
@@ -234,7 +266,7 @@ def deque_of(record):
     return Sequence(item, count, locate)
 
 
-SEQUENCES = ("vector", "basic_string", "basic_string_view", "array", "span", "initializer_list", "valarray", "static_vector", "small_vector", "string_view")
+SEQUENCES = ("vector", "basic_string", "basic_string_view", "array", "span", "initializer_list", "valarray", "small_vector", "string_view")
 
 
 # ---- classes that hold one object or a few ----
@@ -341,6 +373,9 @@ class Linked:
 
 KEYED = {name: (kind, name.endswith("map"), "multi" in name) for kind, names in (
     ("tree", ("set", "multiset", "map", "multimap")), ("hash", ("unordered_set", "unordered_multiset", "unordered_map", "unordered_multimap"))) for name in names}
+# Of these only the number of items is had without a call: sorted arrays of Boost, and tables of Abseil, whose hash is its own.
+COUNTED = {**dict.fromkeys(("flat_map", "flat_multimap", "flat_set", "flat_multiset"), ("m_size",)),
+           **dict.fromkeys(("flat_hash_map", "flat_hash_set", "node_hash_map", "node_hash_set"), ("size_",))}
 ALLOCATORS = {"set": 2, "multiset": 2, "map": 3, "multimap": 3, "unordered_set": 3, "unordered_multiset": 3, "unordered_map": 4, "unordered_multimap": 4,
               "list": 1, "forward_list": 1, "vector": 1, "deque": 1, "basic_string": 2}
 
@@ -352,7 +387,7 @@ def allocated(record, template):
         return None
     allocator = argument(record, number)
     item = argument(bare(allocator), 0) if isinstance(allocator, gdb.Type) else None
-    if isinstance(item, gdb.Type):
+    if isinstance(item, gdb.Type) and item.code != gdb.TYPE_CODE_VOID:
         return item
     key = argument(record, 0)
     if template not in KEYED or not KEYED[template][1]:
@@ -363,6 +398,22 @@ def allocated(record, template):
         return None
 
 
+def item_of(record, template):
+    """The type of the items of a container, or of the value of an optional of Boost; None for other classes."""
+    if (record.name or "").startswith(("std::", "__gnu_cxx::")):
+        return allocated(record, template)
+    if template in ("optional", "array", "static_vector", "InlinedVector", "FixedArray"):
+        return argument(record, 0)
+    first = members_within(record, "m_start", "slots_")
+    if first is None or first[1].code != gdb.TYPE_CODE_PTR:
+        return None
+    item = bare(first[1].target())
+    if item.code == gdb.TYPE_CODE_UNION:  # a slot of a map
+        value = members_within(item, "value")
+        return value and value[1]
+    return bare(item.target()) if template.startswith("node_") and item.code == gdb.TYPE_CODE_PTR else item
+
+
 def rounded(size, type):
     to = max(1, type.alignof)
     return (size + to - 1) // to * to
@@ -370,6 +421,9 @@ def rounded(size, type):
 
 def linked_of(record, template):
     """The layout of a container whose items are in nodes; None for others."""
+    if template in COUNTED:
+        number = part(record, *COUNTED[template])
+        return Linked(bare(argument(record, 0)), 0, None, said(eight_bytes(*number, record)))
     if template not in KEYED and template not in ("list", "forward_list"):
         return None
     item = allocated(record, template)

@@ -1,4 +1,4 @@
-"""Containers and smart pointers of the C++ standard library (libstdc++ and libc++) as Python values.
+"""Containers and smart pointers of the C++ standard library (libstdc++ and libc++), Boost and Abseil as Python values.
 
     std::string, string_view, unique_ptr, ...   Python
     string, string_view of char                 Str, or Bytes when it is not UTF-8; of other characters: Items of numbers
@@ -11,11 +11,18 @@
     optional                                    its value, or None
     variant                                     the value of its alternative, or None if it is valueless by exception
     atomic                                      its value
+    of Boost: vector, small_vector, static_     Items
+      vector, array, flat_set
+    flat_map                                    Map
+    optional, shared_ptr, scoped_ptr, ...       as those of the standard library
+    of Abseil: InlinedVector, FixedArray,       Items
+      flat_hash_set, node_hash_set
+    flat_hash_map, node_hash_map                Map
 
 A container is copied with all its items when it is read, so that it is a snapshot like every other value: `follow` makes it from the
 object's bytes and the node's memory. Containers inside a struct are copied with it. The memory may not hold a valid container (before
 its constructor has run, after its destructor, or when it is damaged); then `Unreadable` says what is wrong. The layouts are those of GCC
-5 to 14 (the new ABI of strings and lists), and of libc++ 14 and 19.
+5 to 14 (the new ABI of strings and lists), of libc++ 14 and 19, of Boost 1.74 and of Abseil 20220623.
 """
 from __future__ import annotations
 
@@ -289,6 +296,10 @@ def contiguous(item: Type, start: int, count: int) -> Places:
 
 
 def _vector_places(object_: Object) -> Places | None:
+    if object_.type.name.startswith("boost::"):
+        count = object_.number("m_size")
+        check(count <= MOST_ITEMS, f"holds {count} items")
+        return contiguous(object_.type.item.resolved, object_.number("m_start"), count)
     start_type = _find(object_.type, ("_M_start", "__begin_"))[1].resolved
     if start_type.kind != "pointer" or not _has(object_.type, "_M_finish", "__end_"):
         return None  # of bits
@@ -348,7 +359,7 @@ def _array_member(object_: Object) -> tuple[int, Type] | None:
     """(offset, type) of the member that holds the items; None for an array<T, 0>, whose members are no items."""
     if re.search(r", 0[uUlLzZ]*>$", object_.type.name):
         return None
-    offset, found = _find(object_.type, ("_M_elems", "__elems_"))
+    offset, found = _find(object_.type, ("_M_elems", "__elems_", "elems"))
     known(found.resolved.kind == "array")
     return offset, found.resolved
 
@@ -359,6 +370,47 @@ def _array_places(object_: Object) -> Places | None:
         return None
     check(object_.address is not None, "has no place in memory")
     return contiguous(member[1].element.resolved, object_.address + member[0], member[1].count)  # type: ignore[operator]
+
+
+def _static_places(object_: Object) -> Places:
+    check(object_.address is not None, "has no place in memory")
+    count = object_.number("m_size")
+    check(count <= MOST_ITEMS, f"holds {count} items")
+    return contiguous(object_.type.item.resolved, object_.address + _find(object_.type, ("storage",))[0], count)  # type: ignore[operator]
+
+
+def _inlined_places(object_: Object) -> Places:
+    """Of an InlinedVector: as long as the items are few, they are in the object. A word has twice their number, and 1 more if they are elsewhere."""
+    metadata, data = _find(object_.type, ("metadata_",)), _find(object_.type, ("data_",))
+    (size_at, size), (pointer_at, _), (inside_at, _) = (_find(metadata[1], ("value",)), _find(data[1], ("allocated_data",)), _find(data[1], ("inlined_data",)))
+    known(size.resolved.kind == "int" and size.resolved.size == 8)
+    word_at = metadata[0] + size_at
+    word = int.from_bytes(object_.data[word_at:word_at + 8], "little")
+    check(word >> 1 <= MOST_ITEMS, f"holds {word >> 1} items")
+    if word & 1:
+        at = data[0] + pointer_at
+        start = int.from_bytes(object_.data[at:at + 8], "little")
+    else:
+        check(object_.address is not None, "has no place in memory")
+        start = object_.address + data[0] + inside_at  # type: ignore[operator]
+    return contiguous(object_.type.item.resolved, start, word >> 1)
+
+
+def _fixed_places(object_: Object) -> Places:
+    alloc_at, alloc = _find(object_.type, ("size_alloc_",))
+    size_at, size = _find(alloc, ("value",))
+    known(size.resolved.kind == "int" and size.resolved.size == 8)
+    count = int.from_bytes(object_.data[alloc_at + size_at:alloc_at + size_at + 8], "little")
+    check(count <= MOST_ITEMS, f"holds {count} items")
+    return contiguous(object_.type.item.resolved, object_.number("data_"), count)
+
+
+def _of_places(places: Callable[[Object], Places | None]) -> Callable[[Object], Any]:
+    def read(object_: Object) -> Any:
+        found = places(object_)
+        known(found is not None)
+        return _items(object_, object_.items_at(found.item, *next(found.runs(0, found.count), (0, 0))))  # type: ignore[union-attr]
+    return read
 
 
 def _array(object_: Object) -> Any:
@@ -428,6 +480,27 @@ def _in_hash_table(object_: Object) -> Iterator[Any]:
     check(found == count, f"says that it holds {count} items and has {found}")
 
 
+def _in_slots(object_: Object) -> Iterator[Any]:
+    """The items of a table of Abseil: a byte for each slot says whether it is full; in a node_hash_* the slots have the addresses of the items."""
+    count, capacity = object_.number("size_"), object_.number("capacity_")
+    check(count <= capacity <= 2 * MOST_ITEMS, f"holds {count} items in {capacity} slots")
+    if not count:
+        return
+    item, in_nodes = object_.type.item.resolved, object_.type.standard.startswith("node")
+    size = 8 if in_nodes else item.size
+    check(capacity * size <= MOST_BYTES, f"has {capacity} slots of {size} bytes")
+    control, first = object_.memory(object_.number("ctrl_"), capacity), object_.number("slots_")
+    full = [i for i, byte in enumerate(control) if byte < 128]
+    check(len(full) == count, f"says that it holds {count} items and has {len(full)}")
+    slots = object_.memory(first, capacity * size)
+    for i in full:
+        data, address = slots[i * size:(i + 1) * size], first + i * size
+        if in_nodes:
+            address = int.from_bytes(data, "little")
+            data = object_.memory(address, item.size)
+        yield make(item, data, address, object_.memory)
+
+
 # -- of one value or a few ---------------------------------------------------------------------------------------------
 def _find(type_: Type, names: tuple[str, ...]) -> tuple[int, Type]:
     """(offset, type) of the outermost member with one of these names, searched in members and base classes. Raises KeyError."""
@@ -484,12 +557,14 @@ def _unique(object_: Object) -> Any:
 
 
 def _shared(object_: Object) -> Any:
-    offset, type_ = _find(object_.type, ("_M_ptr", "__ptr_"))
+    offset, type_ = _find(object_.type, ("_M_ptr", "__ptr_", "px"))
     return object_.part(type_, offset)
 
 
 def _optional(object_: Object) -> Any:
-    engaged, _ = _find(object_.type, ("_M_engaged", "__engaged_"))
+    engaged, _ = _find(object_.type, ("_M_engaged", "__engaged_", "m_initialized"))
+    if object_.type.name.startswith("boost::"):
+        return object_.part(object_.type.item, _find(object_.type, ("m_storage",))[0]) if object_.data[engaged] else None
     offset, type_ = _find(object_.type, ("_M_value", "__val_"))
     return object_.part(type_, offset) if object_.data[engaged] else None
 
@@ -531,16 +606,24 @@ READERS: dict[str, Callable[[Object], Any]] = {
     **dict.fromkeys(TEXTS, _string),
     **dict.fromkeys(("queue", "stack", "priority_queue"), _adapter),
     **dict.fromkeys(("shared_ptr", "weak_ptr"), _shared), **dict.fromkeys(("__aligned_membuf", "__aligned_buffer"), _buffer),
+    **dict.fromkeys(("scoped_ptr", "intrusive_ptr"), _shared),
+    **dict.fromkeys(("small_vector", "flat_set", "flat_multiset"), _of_places(_vector_places)),
+    **dict.fromkeys(("flat_map", "flat_multimap"), lambda o: _pairs(o, _of_places(_vector_places)(o))),
+    **dict.fromkeys(("flat_hash_set", "node_hash_set"), lambda o: _items(o, _in_slots(o))),
+    **dict.fromkeys(("flat_hash_map", "node_hash_map"), lambda o: _pairs(o, _in_slots(o))),
+    "static_vector": _of_places(_static_places), "InlinedVector": _of_places(_inlined_places), "FixedArray": _of_places(_fixed_places),
     "unique_ptr": _unique, "tuple": _tuple, "optional": _optional, "variant": _variant, "atomic": _atomic,
 }
 
 
-RANDOM_ACCESS: dict[str, Callable[[Object], Places | None]] = {"vector": _vector_places, "deque": _deque_places, "array": _array_places}
+RANDOM_ACCESS: dict[str, Callable[[Object], Places | None]] = {
+    "vector": _vector_places, "deque": _deque_places, "array": _array_places, "small_vector": _vector_places, "static_vector": _static_places,
+    "InlinedVector": _inlined_places, "FixedArray": _fixed_places}
 
 
 def unknown(type_: Type, node: int, error: Unknown) -> BadExpression:
     """The refusal of a container whose layout is not known."""
-    return BadExpression(f"this {type_.standard} of node {node} {error}; known are those of libstdc++ (GCC 5 to 14) and of libc++ 14 and 19; `print` shows its memory")
+    return BadExpression(f"this {type_.standard} of node {node} {error}; known are those of libstdc++ (GCC 5 to 14), libc++ 14 and 19, Boost 1.74 and Abseil 20220623; `print` shows its memory")
 
 
 def value_of(type_: Type, data: bytes, address: int | None, memory: Memory, node: int) -> Any:

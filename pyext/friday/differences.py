@@ -9,8 +9,8 @@ from .values import Array, Bytes, Snapshot, Str, Struct, c_quote
 
 Difference = tuple[str, Any, Any]  # the path, and what stands there in either value
 
-_SETS = frozenset({"set", "multiset", "unordered_set", "unordered_multiset"})
-_MULTIMAPS = frozenset({"multimap", "unordered_multimap"})
+_SETS = frozenset({"set", "multiset", "unordered_set", "unordered_multiset", "flat_set", "flat_multiset", "flat_hash_set", "node_hash_set"})
+_MULTIMAPS = frozenset({"multimap", "unordered_multimap", "flat_multimap"})
 
 
 class _None:
