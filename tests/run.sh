@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs what is missing, builds Friday and tests it. `bash tests/run.sh` runs the tests without those marked `full`, which takes
-# some 15 minutes on two cores; `--full` runs all tests; `--lint` runs all checks of tests/lint.sh and no test. Without `--lint`
-# the quick checks of tests/lint.sh run first (with `--full` all of them). The last line says how many tests passed, failed and
+# some half an hour on two cores; `--full` runs all tests; `--lint` runs all checks of tests/lint.sh, which take half an hour,
+# and no test. Without `--lint` the quick ones of these checks run first. The last line says how many tests passed, failed and
 # were skipped. The exit code is 0 only if nothing failed.
 set -euo pipefail
 
@@ -27,7 +27,7 @@ if [[ -n $lint ]]; then
   exec bash tests/lint.sh --all
 fi
 status=0
-bash tests/lint.sh ${full:+--all} || status=$?
+bash tests/lint.sh || status=$?
 cmake --build --preset release -j "$cores"
 echo "== built in $((SECONDS - started)) s"
 
