@@ -6,9 +6,13 @@ import os
 import pathlib
 import shutil
 import socket
+import threading
+import time
+import tomllib
+from typing import Callable
 
-from replay import record_redis
-from support import Bench, Key, Number, Redis, alternate, load, median, need
+from replay import group_file, record_redis
+from support import ROOT, Bench, Key, Number, Redis, alternate, load, median, need
 
 NAME = "always"
 KEYS = {
@@ -25,16 +29,22 @@ KEYS = {
     "standby_ratio": Key("", ">= 0.995", "SET requests a second, record --standby / native; server on one core, redis-benchmark on the other"),
     "standby_ratio_one": Key("", ">= 0.995", "the same on one core, where nothing runs while the server waits"),
     "restore_ratio": Key("", ">= 3", "seconds under load / seconds in which a replay makes the payload again"),
+    "log_kb_s_ranges_server": Key("KB/s", "<= 100", "a server of the range-partitioned table under load, record --budget 100K: stored bytes a second, the start image among them"),
+    "log_kb_s_ranges_master": Key("KB/s", "<= 100", "its master"),
+    "ranges_left_out": Key("", "", "share of what a server received that its recording leaves out"),
+    "first_answer_s": Key("s", "<= 5", "from the start of `friday replay --node SERVER --from -1s` to the value of a variable, what it lacks made again"),
+    "late_start_pause_ms": Key("ms", "<= 10", "the longest answer of a redis of 100 MB to a client that asks without pause, while `friday live REC full` switches it on"),
+    "late_start_pause_native_ms": Key("ms", "", "the same in a second without that"),
 }
 
 
-def set_random(port: int, requests: int, size: int) -> None:
+def set_random(port: int, requests: int, size: int, keys: int = 1000) -> None:
     """SET of values that no compression makes smaller, 50 at a time on one connection."""
     at_once = 50
     with socket.create_connection(("127.0.0.1", port)) as server:
         answers = server.makefile("rb")
         for first in range(0, requests, at_once):
-            server.sendall(b"".join(b"*3\r\n$3\r\nSET\r\n$7\r\nkey%04d\r\n$%d\r\n%s\r\n" % (n % 1000, size, os.urandom(size)) for n in range(first, first + at_once)))
+            server.sendall(b"".join(b"*3\r\n$3\r\nSET\r\n$8\r\nkey%05d\r\n$%d\r\n%s\r\n" % (n % keys, size, os.urandom(size)) for n in range(first, first + at_once)))
             for _ in range(at_once):
                 answers.readline()
 
@@ -108,6 +118,65 @@ def standby(bench: Bench) -> dict[str, Number]:
     return found
 
 
+def ranges(bench: Bench) -> dict[str, Number]:
+    """The case study of DCR, recorded within a budget: what is stored a second, and how soon a server of it answers a question."""
+    rows = 2_000 if bench.quick else 60_000
+    group = tomllib.loads((ROOT / "tests" / "apps" / "ranges" / "ranges.toml").read_text())
+    for node in group["node"]:
+        node["command"] = [word.replace("build/release/apps", f"{bench.build}/apps").replace("20000", str(rows)).replace("40000", str(2 * rows)) for word in node["command"]]
+    recording, file = bench.path("ranges-rec"), group_file(bench, group["node"], **group["group"])
+    bench.start([bench.friday, "record", "-q", "-o", recording, "--group", file, "--budget", "100K"]).wait(120)
+    nodes = {node["name"]: node for node in json.loads(bench.run([bench.friday, "ls", "--json", recording]))[0]["nodes"]}
+    lacks = {node["name"]: node["left_out"] for node in json.loads(bench.run([bench.friday, "info", "--missing", "--json", recording]))}
+    info = json.loads(bench.run([bench.friday, "info", "--json", recording]))
+    server = next(node for node in info["nodes"] if node["name"] == "server-0")["id"]
+    got = sum(pair["bytes"] for pair in info["messages"] if pair["to"] == server)
+    shutil.rmtree(recording / "cache", ignore_errors=True)
+    began = time.monotonic()
+    answer = bench.run([bench.friday, "replay", recording, "--node", "server-0", "--from", "-0.05s" if bench.quick else "-1s", "--batch", "--ex", "print server->committed_"])
+    seconds = time.monotonic() - began
+    if "= " not in answer:
+        raise RuntimeError(f"no answer: {answer[-500:]}")
+    rate = lambda name: stored(recording, nodes[name]["id"]) / nodes[name]["seconds"] / 1e3
+    return {
+        "log_kb_s_ranges_server": median(rate(f"server-{i}") for i in range(4)),
+        "log_kb_s_ranges_master": Number(rate("master")),
+        "ranges_left_out": Number(lacks["server-0"] / got),
+        "first_answer_s": Number(seconds)}
+
+
+def longest_answer(port: int, seconds: float, meanwhile: Callable[[], object] | None = None) -> float:
+    """The longest time, in milliseconds, in which a redis answers PING, asked without pause for so long and while `meanwhile` runs."""
+    busy = threading.Thread(target=meanwhile) if meanwhile else None
+    with socket.create_connection(("127.0.0.1", port)) as server:
+        if busy:
+            busy.start()
+        longest, end = 0.0, time.monotonic() + seconds
+        while time.monotonic() < end or (busy and busy.is_alive()):
+            asked = time.monotonic()
+            server.sendall(b"PING\r\n")
+            server.recv(100)
+            longest = max(longest, time.monotonic() - asked)
+    if busy:
+        busy.join()
+    return longest * 1e3
+
+
+def late_start(bench: Bench) -> dict[str, Number]:
+    """Switches a server of 100 MB on while a client asks it without pause."""
+    recording = bench.path("late-rec")
+    server = Redis(bench, recording=recording, options=["--standby"])
+    set_random(server.port, 2_000 if bench.quick else 25_000, 4_000, keys=25_000)
+    switch = lambda to: bench.run([bench.friday, "live", recording, to])
+    asleep, switched = [], []
+    for _ in range(2 if bench.quick else 7):
+        asleep.append(longest_answer(server.port, 1.0))
+        switched.append(longest_answer(server.port, 1.0, lambda: switch("full")))
+        switch("off")
+    server.shut_down()
+    return {"late_start_pause_ms": median(switched), "late_start_pause_native_ms": median(asleep)}
+
+
 def run(bench: Bench) -> dict[str, Number]:
     need("redis-server", "redis-tools")
-    return {**columns(bench), **lean(bench), **standby(bench)}
+    return {**columns(bench), **lean(bench), **standby(bench), **ranges(bench), **late_start(bench)}
