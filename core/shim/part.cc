@@ -158,10 +158,16 @@ void tell_own_state(Told* own) {
 void note_modules() {
   file_note_count = 0;
   MapLine map;
+  // A file has several mappings, one behind the other; the collector is asked once about them, as the program waits.
+  ModuleReply* reply = nullptr;
+  uint64_t device = 0, inode = 0;  // of the file that was asked about last
   for (const char* p = read_maps(); (p = parse_map_line(p, &map));) {
-    ModuleReply* reply;
-    if (!map.inode || is_of_recorder(map) || !collector_module({-1, map.path, map.inode, false, false}, &reply))
-      continue;
+    if (!map.inode || is_of_recorder(map)) continue;
+    if (map.device != device || map.inode != inode) {
+      device = map.device, inode = map.inode;
+      if (!collector_module({-1, map.path, map.inode, false, false}, &reply)) reply = nullptr;
+    }
+    if (!reply) continue;
     PatchedModule done;
     for (uint64_t i = 0; i < control.patch_count; i++) {
       const Patch& patch = ((const Patch*)control.patches)[i];
