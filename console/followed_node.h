@@ -33,7 +33,9 @@ class FollowedNode {
       if (const auto* clock = record.clock()) clock_ = *clock;
       if (!record.is_event()) return;
       const EventView event = record.event();
-      if (!first_ns_) first_ns_ = ns_of(event->entry_ticks);
+      // As in the order of a finished recording: what sends nothing, as the first call of a program, has happened when
+      // it has returned.
+      if (!first_ns_) first_ns_ = ns_of(event.return_ticks());
       const auto write = finder_.add(event, record.offset());
       if (!write) return;
       last_ns_ = ns_of(event->entry_ticks);
