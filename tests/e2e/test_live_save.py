@@ -27,7 +27,7 @@ def node_count(recording):
 
 @pytest.mark.limit(300)
 @pytest.mark.parametrize("program", [CHAIN, THREADS, FORKS], ids=["chain", "threads", "forks"])
-@pytest.mark.parametrize("options", [["--keep", "1s"], []], ids=["keep", "all"])
+@pytest.mark.parametrize("options", [["--keep", "1s"], pytest.param([], marks=pytest.mark.full)], ids=["keep", "all"])
 def test_at_any_moment(program, options, recorder):
     """Also while a part begins, while its image is written, and while blocks are compressed."""
     chance = random.Random(7)
@@ -46,7 +46,7 @@ def test_at_any_moment(program, options, recorder):
 
 
 @pytest.mark.limit(300)
-@pytest.mark.parametrize("lean", [[], ["--lean"]], ids=["plain", "lean"])
+@pytest.mark.parametrize("lean", [[], pytest.param(["--lean"], marks=pytest.mark.full)], ids=["plain", "lean"])
 def test_a_group_under_load(lean, recorder, ports, tmp_path):
     """Redis with two replicas: the programs and the recorder go on, and what is saved stays when the recording removes it."""
     redis = Redis(recorder, ports(3), tmp_path, record=["--keep", "6s", *lean])

@@ -263,7 +263,7 @@ def messages(recorder, path, *without):
 
 
 @pytest.mark.limit(300)
-@pytest.mark.parametrize("lean", [[], ["--lean"]], ids=["plain", "lean"])
+@pytest.mark.parametrize("lean", [[], pytest.param(["--lean"], marks=pytest.mark.full)], ids=["plain", "lean"])
 def test_a_group_under_load(lean, recorder, ports, tmp_path):
     """Redis with two replicas: the parts verify, with and without the first ones, and without them the same messages are found between the others."""
     redis = Redis(recorder, ports(3), tmp_path, record=["--keep", "8s", *lean])

@@ -112,7 +112,7 @@ def test_what_comes_from_outside_stays(recorder, ports, tmp_path):
     recorder.verify(recording, timeout=240)
 
 
-@pytest.mark.parametrize("moment", [0.3, 0.6, 0.9])
+@pytest.mark.parametrize("moment", [pytest.param(0.3, marks=pytest.mark.full), 0.6, pytest.param(0.9, marks=pytest.mark.full)])
 def test_a_killed_recorder_loses_nothing(moment, recorder):
     running = recorder.start_record(["/usr/bin/python3", "-c", TALK, "tcp", "1000000000", "50000"], name="talk", options=["--lean"])
     packed = running.recording / "nodes" / "0" / "trace.zst"
