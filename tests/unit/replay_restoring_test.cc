@@ -40,7 +40,7 @@ Result<Restored> restore(LeftOut range, const Uuid& source) {
   remove_beneath(file);
   auto opened = Recording::open(recording.path());
   EXPECT_TRUE(opened && !opened->find(NodeId{0})->is_complete());
-  return restore_payload(*opened, {});
+  return restore_payload(*opened, all_readable(*opened), {});
 }
 
 TEST(Restoring, OnlyPayloadCanBeLeftOut) {
