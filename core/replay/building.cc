@@ -25,6 +25,7 @@
 #include "core/replay/confinement.h"
 #include "core/replay/memory_guard.h"
 #include "core/replay/session.h"
+#include "core/replay/thread_areas.h"
 #include "core/trace/calls.h"
 #include "core/trace/node_end.h"
 
@@ -270,27 +271,27 @@ Result<void> ReplaySession::make_threads_of_image(ReplayNode& node) {
   registers.orig_rax = kNoCall;
   std::set<uint64_t> seen;
   for (const StartImage::Thread& thread : image.threads) {
-    const uint64_t number = thread.record->number, area = shim::kAreasAddress + number * shim::kAreaStride;
-    if (number >= shim::kMaxThreads || !seen.insert(number).second)
-      return damaged("its start image names a thread twice");
+    const auto number = static_cast<uint32_t>(thread.record->number);
+    const auto area = thread_area(node.process(), node.control(), number);
+    if (!area || number != thread.record->number) return damaged("its start image has no memory for a thread");
+    if (!seen.insert(*area).second) return damaged("its start image names a thread twice");
     pid_t tid = first;
-    if (area != image.record->gs_base) {
+    if (*area != image.record->gs_base) {
       FRIDAY_TRY(made, node.process().clone(first, node.control().syscall_instruction, kThreadFlags));
       tid = made;
       node.add_thread(tid);
       by_tid_[tid] = &node;
-      registers.gs_base = area;
+      registers.gs_base = *area;
       registers.fs_base = thread.record->fs_base;
       const auto kernel_tid = static_cast<uint32_t>(tid);
-      if (!node.process().write(area + offsetof(shim::ThreadArea, kernel_tid), &kernel_tid, sizeof kernel_tid))
+      if (!node.process().write(*area + offsetof(shim::ThreadArea, kernel_tid), &kernel_tid, sizeof kernel_tid))
         return damaged("its start image has no memory for a thread");
       if (!TracedProcess::set_registers(tid, registers)) return std::unexpected(process_gone(node.id()));
     }
-    node.thread_of(tid)->number = static_cast<uint32_t>(number);
-    FRIDAY_TRY_VOID(node.set_recorded_state(ThreadId{static_cast<uint32_t>(number)}, thread.extended));
+    node.thread_of(tid)->number = number;
+    FRIDAY_TRY_VOID(node.set_recorded_state(ThreadId{number}, thread.extended));
   }
-  if (!seen.contains((image.record->gs_base - shim::kAreasAddress) / shim::kAreaStride))
-    return damaged("its start image lacks its first thread");
+  if (!seen.contains(image.record->gs_base)) return damaged("its start image lacks its first thread");
   return {};
 }
 

@@ -23,6 +23,7 @@
 #include "core/replay/kernel_state.h"
 #include "core/replay/memory_guard.h"
 #include "core/replay/session.h"
+#include "core/replay/thread_areas.h"
 #include "core/trace/calls.h"
 
 namespace friday {
@@ -31,8 +32,6 @@ using shim::Control;
 using shim::ThreadArea;
 
 namespace {
-
-uint64_t area_address(uint32_t number) { return shim::kAreasAddress + number * shim::kAreaStride; }
 
 // Why a thread cannot be made again from its registers and the memory of its process; null if it can.
 const char* obstacle(const ReplayNode& node, const ReplayNode::Thread& thread, const user_regs_struct& r) {
@@ -48,9 +47,10 @@ const char* obstacle(const ReplayNode& node, const ReplayNode::Thread& thread, c
 
 // Whether the thread exists for the shim. Otherwise it is on its last instructions; or it has ended and is the first
 // thread of its process, which stays until all others have ended.
-bool is_alive(const TracedProcess& process, uint32_t number) {
+bool is_alive(ReplayNode& node, uint32_t number) {
+  const auto area = thread_area(node.process(), node.control(), number);
   uint32_t alive = 0;
-  return process.read(area_address(number) + offsetof(ThreadArea, alive), &alive, sizeof alive) && alive;
+  return area && node.process().read(*area + offsetof(ThreadArea, alive), &alive, sizeof alive) && alive;
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ Result<void> ReplaySession::keep_threads(ReplayNode& node, GroupCheckpoint::Node
   for (auto& [tid, thread] : node.threads_by_tid()) {
     GroupCheckpoint::Thread one;
     static_cast<ThreadSnapshot&>(one) = thread;
-    if (!is_alive(node.process(), thread.number) || !TracedProcess::registers(tid, one.registers)) continue;
+    if (!is_alive(node, thread.number) || !TracedProcess::registers(tid, one.registers)) continue;
     TracedProcess::end_interrupted_call(one.registers);
     // It waits before an event, because somebody has asked for that, and nobody has heard of it yet. Whoever comes back
     // asks anew: the shim looks again when the thread goes on.
@@ -127,8 +127,8 @@ bool ReplaySession::stands_as_kept(ReplayNode& node, const GroupCheckpoint::Node
       now.post != then.post)
     return false;
   node.number_threads();
-  const auto threads_now = std::ranges::count_if(
-      node.threads_by_tid(), [&](const auto& each) { return is_alive(node.process(), each.second.number); });
+  const auto threads_now = std::ranges::count_if(node.threads_by_tid(),
+                                                 [&](const auto& each) { return is_alive(node, each.second.number); });
   if (static_cast<size_t>(threads_now) != kept.threads.size()) return false;
   for (const GroupCheckpoint::Thread& was : kept.threads) {
     const ReplayNode::Thread* is = node.thread_of(ThreadId{was.number});
@@ -223,8 +223,8 @@ Result<void> ReplaySession::make_threads(ReplayNode& node, const std::vector<Gro
     node.thread_of(tid)->number = kept.number;
     FRIDAY_TRY_VOID(node.set_extended_state(ThreadId{kept.number}, kept.extended));
     const auto kernel_tid = static_cast<uint32_t>(tid);
-    const uint64_t place = area_address(kept.number) + offsetof(ThreadArea, kernel_tid);
-    if (!node.process().write(place, &kernel_tid, sizeof kernel_tid) ||
+    const auto area = thread_area(node.process(), node.control(), kept.number);
+    if (!area || !node.process().write(*area + offsetof(ThreadArea, kernel_tid), &kernel_tid, sizeof kernel_tid) ||
         ptrace(PTRACE_SETSIGMASK, tid, sizeof kept.blocked, &kept.blocked) != 0 ||
         !TracedProcess::set_registers(tid, kept.registers))
       return std::unexpected(process_gone(node.id()));

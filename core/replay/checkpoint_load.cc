@@ -141,7 +141,7 @@ class SavedCheckpoint::Loader {
     if (!threads || threads->empty() || threads->size() > shim::kMaxThreads) return damaged("its threads");
     for (const saved::Thread& thread : *threads) {
       const auto extended = take(file_.extended, extended_, thread.extended);
-      if (!extended || thread.number >= shim::kMaxThreads) return damaged("a thread");
+      if (!extended || thread.number >= ~0u) return damaged("a thread");
       GroupCheckpoint::Thread one{};
       one.number = static_cast<uint32_t>(thread.number);
       if (thread.held) one.held = static_cast<int>(thread.held - 1);

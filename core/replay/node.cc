@@ -16,6 +16,7 @@
 #include "core/base/files.h"
 #include "core/base/memory_map.h"
 #include "core/replay/debug_registers.h"
+#include "core/replay/thread_areas.h"
 #include "core/shim/thread_name.h"
 
 namespace friday {
@@ -24,8 +25,6 @@ using shim::CallFrame;
 using shim::ThreadArea;
 
 namespace {
-
-uint64_t area_address(uint32_t number) { return shim::kAreasAddress + number * shim::kAreaStride; }
 
 // The registers that the program had when it entered the shim with this frame.
 user_regs_struct view_of(const CallFrame& f, const user_regs_struct& hardware) {
@@ -201,10 +200,14 @@ void ReplayNode::add_thread(pid_t tid) {
 void ReplayNode::remove_thread(pid_t tid) { threads_.erase(tid); }
 
 std::optional<ThreadArea> ReplayNode::area(uint32_t number) const {
+  const auto at = area_address(number);
   ThreadArea a;
-  if (number >= shim::kMaxThreads || !process_ || !process_->read(area_address(number), &a, sizeof a))
-    return std::nullopt;
+  if (!at || !process_->read(*at, &a, sizeof a)) return std::nullopt;
   return a;
+}
+
+std::optional<uint64_t> ReplayNode::area_address(uint32_t number) const {
+  return process_ ? thread_area(*process_, control_, number) : std::nullopt;
 }
 
 std::optional<CallFrame> ReplayNode::frame_of(const ThreadArea& a) const {
@@ -223,16 +226,18 @@ void ReplayNode::number_threads() {
   size_t unknown = 0;
   for (auto& [tid, thread] : threads_) unknown += thread.number == ~0u;
   uint64_t count = 0;
-  if (!process_ || !process_->read(control_address_ + offsetof(shim::Control, thread_count), &count, sizeof count))
+  if (!process_ || !process_->read(control_address_ + offsetof(shim::Control, area_count), &count, sizeof count))
     return;
-  // Newest first, because a process may have had thousands of threads that have ended.
-  for (uint32_t n = static_cast<uint32_t>(std::min<uint64_t>(count, shim::kMaxThreads)); n-- > 0 && unknown;) {
-    auto a = area(n);
-    auto it = a ? threads_.find(static_cast<pid_t>(a->kernel_tid)) : threads_.end();
-    if (it == threads_.end() || it->second.number != ~0u) continue;
-    it->second.number = n;
-    unknown--;
-  }
+  // An area that no thread has any more may have the kernel's id of one that has come since.
+  for (const bool alive : {true, false})
+    for (uint64_t slot = 0; slot < std::min<uint64_t>(count, shim::kMaxThreads) && unknown; slot++) {
+      ThreadArea a;
+      if (!process_->read(shim::area_address(slot), &a, sizeof a) || (a.alive != 0) != alive) continue;
+      const auto it = threads_.find(static_cast<pid_t>(a.kernel_tid));
+      if (it == threads_.end() || it->second.number != ~0u) continue;
+      it->second.number = a.number;
+      unknown--;
+    }
 }
 
 std::vector<ThreadInfo> ReplayNode::threads() {
@@ -244,11 +249,11 @@ std::vector<ThreadInfo> ReplayNode::threads() {
   std::sort(numbers.begin(), numbers.end());
   const ThreadId first = current();
   for (uint32_t n : numbers) {
-    auto a = area(n);
+    const auto a = area(n);
     if (!a || !a->alive) continue;
     ThreadInfo info{{n}, a->tid, "", a->frame != nullptr};
     shim::ThreadName own{};
-    if (process_->read(area_address(n) + shim::kThreadNameOffset, &own, sizeof own) && own.text[0])
+    if (process_->read(reinterpret_cast<uint64_t>(a->self) + shim::kThreadNameOffset, &own, sizeof own) && own.text[0])
       info.name.assign(own.text, strnlen(own.text, sizeof own.text));
     else if (auto comm = read_file(fmt::format("/proc/{}/task/{}/comm", process_->pid(), a->kernel_tid))) {
       info.name = *comm;
@@ -500,8 +505,8 @@ Result<uint64_t> ReplayNode::program_counter(ThreadId id) {
 
 uint64_t ReplayNode::call_site(ThreadId id) {
   uint64_t frame = 0, site = 0;
-  if (!process_ || id.value >= shim::kMaxThreads) return 0;
-  if (process_->read(area_address(id.value) + offsetof(ThreadArea, frame), &frame, sizeof frame) && frame)
+  const auto at = area_address(id.value);
+  if (at && process_->read(*at + offsetof(ThreadArea, frame), &frame, sizeof frame) && frame)
     (void)process_->read(frame + offsetof(CallFrame, site), &site, sizeof site);
   return site;
 }
@@ -516,8 +521,9 @@ Result<void> ReplayNode::begin_call(ThreadId id, const Standing& from, const use
   note_altered();
   const user_regs_struct& now = from.hardware;
   FRIDAY_TRY(extended, extended_state(id));
+  const auto at = area_address(id.value);
   const auto a = from.area ? from.area : area(id.value);
-  if (!a) return std::unexpected(process_gone(info_.id));
+  if (!at || !a) return std::unexpected(process_gone(info_.id));
   uint64_t back = 0;
   (void)process_->read(wanted.rsp, &back, sizeof back);
   thread->detour = std::make_unique<Thread::Detour>(
@@ -527,7 +533,7 @@ Result<void> ReplayNode::begin_call(ThreadId id, const Standing& from, const use
   changed.native = 1;
   changed.frame = nullptr;
   if (in_shim(now.rip)) changed.stack_top = (now.rsp - 1024) & ~15ull;
-  if (!process_->write(area_address(id.value), &changed, offsetof(ThreadArea, pending_head)))
+  if (!process_->write(*at, &changed, offsetof(ThreadArea, pending_head)))
     return std::unexpected(process_gone(info_.id));
   user_regs_struct start = wanted;
   start.orig_rax = kNoCall;
@@ -548,9 +554,9 @@ Result<void> ReplayNode::end_call(ThreadId id) {
   thread->deliver = 0;
   // Loop sites that the function passed do not count.
   constexpr size_t loops = offsetof(ThreadArea, loops_left);
-  if (!process_->write(area_address(id.value), &detour->area, offsetof(ThreadArea, pending_head)) ||
-      !process_->write(area_address(id.value) + loops, &detour->area.loops_left,
-                       offsetof(ThreadArea, loops_next) - loops) ||
+  const auto at = area_address(id.value);
+  if (!at || !process_->write(*at, &detour->area, offsetof(ThreadArea, pending_head)) ||
+      !process_->write(*at + loops, &detour->area.loops_left, offsetof(ThreadArea, loops_next) - loops) ||
       !TracedProcess::set_registers(thread->tid, back))
     return std::unexpected(process_gone(info_.id));
   return set_extended_state(id, detour->extended);

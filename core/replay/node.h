@@ -219,6 +219,7 @@ class ReplayNode final : public NodeControl {
   Result<void> flush_watches();
 
  private:
+  std::optional<uint64_t> area_address(uint32_t number) const;
   std::optional<shim::ThreadArea> area(uint32_t number) const;
   std::optional<shim::CallFrame> frame_of(const shim::ThreadArea& area) const;
   // Why there is no thread with this number: the process is gone, or never had one.

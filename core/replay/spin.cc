@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "core/replay/session.h"
+#include "core/replay/thread_areas.h"
 
 namespace friday {
 namespace {
@@ -86,10 +87,10 @@ Result<bool> ReplaySession::yield_at_spin(ReplayNode& node, ReplayNode::Thread& 
   FRIDAY_TRY_VOID(node.breakpoints().remove_all(kSpinOwner));
   node.spin().reset();
   thread.at_breakpoint = false;
-  const uint64_t area = shim::kAreasAddress + thread.number * shim::kAreaStride;
+  const auto area = thread_area(node.process(), node.control(), thread.number);
   const uint64_t back = r.rip, kind = format::kYieldSpin;
-  if (!node.process().write(area + offsetof(shim::ThreadArea, trap_rip), &back, sizeof back) ||
-      !node.process().write(area + offsetof(shim::ThreadArea, yield_kind), &kind, sizeof kind))
+  if (!area || !node.process().write(*area + offsetof(shim::ThreadArea, trap_rip), &back, sizeof back) ||
+      !node.process().write(*area + offsetof(shim::ThreadArea, yield_kind), &kind, sizeof kind))
     return fail(ErrorCode::component_died, "its process is gone");
   r.rip = node.control().yield_entry;
   if (!TracedProcess::set_registers(thread.tid, r)) return fail(ErrorCode::component_died, "its process is gone");

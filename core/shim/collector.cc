@@ -83,7 +83,7 @@ long receive(void* buffer, size_t size, int* fds) {
 
 }  // namespace
 
-int& own_socket() { return control.thread_count && me()->borrowed ? vfork_socket(me()) : collector_socket; }
+int& own_socket() { return control.magic /* %gs is set */ && me()->borrowed ? vfork_socket(me()) : collector_socket; }
 
 bool collector_owns(int fd) { return fd == own_socket() && fd >= 0; }
 

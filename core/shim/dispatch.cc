@@ -20,6 +20,7 @@ static_assert(__builtin_offsetof(ThreadArea, trap_rip) == 24 && __builtin_offset
 static_assert(__builtin_offsetof(ThreadArea, pending_head) == 144 &&
               __builtin_offsetof(ThreadArea, pending_tail) == 148);
 static_assert(__builtin_offsetof(ThreadArea, yield_kind) == 2336 && kYieldLoop == 6);
+static_assert(__builtin_offsetof(ThreadArea, in_use) == 2500);
 static_assert(__builtin_offsetof(ImageRecord, rip) == 16 && __builtin_offsetof(ImageRecord, rsp) == 24);
 
 void pass_through(CallFrame* frame, ThreadArea* area) {

@@ -7,6 +7,7 @@
   .set PENDING_HEAD, 144
   .set PENDING_TAIL, 148
   .set STEPPED, 2460
+  .set IN_USE, 2500
   .set STANDS_STILL, 0x100        # kStandsStill of standby.h
   .set INTERRUPTED, 0x80000000    # kInterrupted
   .set WANTED, 0x100000000094     # the address of FileHeader::wanted
@@ -347,11 +348,13 @@ friday_load:
   lea 64+friday_at_start(%rip), %rdi
   jmp friday_leave
 
-# void friday_exit_thread(low, size, code): uses no stack, since [low, low + size) may contain it.
+# void friday_exit_thread(low, size, code): uses no stack, since [low, low + size) may contain it. From its store on, another thread may
+# get the area.
 friday_exit_thread:
   mov %rdx, %r8
   mov $__NR_munmap, %eax
   syscall
+  movl $0, %gs:IN_USE
   mov %r8, %rdi
   mov $__NR_exit, %eax
   syscall

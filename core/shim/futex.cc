@@ -24,8 +24,8 @@ bool load(uint64_t address, uint32_t* value) {
 void store(uint64_t address, uint32_t value) { friday_copy_out((void*)address, &value, 4); }
 
 bool lives(uint32_t tid) {
-  for (uint32_t n = 0; n < control.thread_count; n++)
-    if (area_of(n)->alive && area_of(n)->tid == tid) return true;
+  for (uint32_t n = 0; n < control.area_count; n++)
+    if (area_at(n)->alive && area_at(n)->tid == tid) return true;
   return false;
 }
 

@@ -82,8 +82,8 @@ bool executes(const ThreadArea* other) {
 
 void have_others_look(const ThreadArea* area) {
   static_assert(__builtin_offsetof(ThreadArea, alive) == __builtin_offsetof(ThreadArea, kernel_tid) + 4);
-  for (uint32_t n = 0; n < control.thread_count; n++) {
-    const ThreadArea* other = area_of(n);
+  for (uint32_t n = 0; n < control.area_count; n++) {
+    const ThreadArea* other = area_at(n);
     uint64_t word;
     if (other == area || !peek(&other->kernel_tid, &word) || !(word >> 32) /* alive */ || executes(other)) continue;
     spin_poke((uint32_t)native(sys::getpid), (uint32_t)word, 0);

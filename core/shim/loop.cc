@@ -71,9 +71,8 @@ bool loops_yield(ThreadArea* area) {
 }
 
 void loops_expect(const EventRecord* next) {
-  if (next->header.thread >= control.thread_count) return;
   ThreadArea* area = area_of(next->header.thread);
-  if (area->alive) loops_let(area, *(const uint64_t*)(next + 1) - loops_passed(area));
+  if (area_is_of(area, next->header.thread)) loops_let(area, *(const uint64_t*)(next + 1) - loops_passed(area));
 }
 
 }  // namespace friday::shim

@@ -15,8 +15,8 @@ bool fills(int pipe) { return (native(sys::fcntl, pipe, F_GETFL, 0) & O_ACCMODE)
 
 bool is_own(uint64_t pid) {
   if (pid == (uint64_t)native(sys::getpid)) return true;
-  for (uint32_t n = 0; n < control.thread_count; n++)
-    if (area_of(n)->alive && area_of(n)->tid == pid) return true;
+  for (uint32_t n = 0; n < control.area_count; n++)
+    if (area_at(n)->alive && area_at(n)->tid == pid) return true;
   return false;
 }
 

@@ -89,18 +89,18 @@ const char* obstacle_of_process(const CallFrame* frame, const ThreadArea* area) 
   if (ever_held) return "signals have been held for it";
   if (native(sys::personality, kWhich) & READ_IMPLIES_EXEC) return "what it can read it can execute (personality(2))";
   uint32_t alive = 0;
-  for (uint32_t n = 0; n < control.thread_count; n++) {
-    if (!area_of(n)->alive) continue;
+  for (uint32_t n = 0; n < control.area_count; n++) {
+    if (!area_at(n)->alive) continue;
     if (++alive > kMostThreads) return "it has too many threads";
-    if (area_of(n)->borrowed) return kBorrowed;
+    if (area_at(n)->borrowed) return kBorrowed;
   }
   return nullptr;
 }
 
 // The same of what its threads do.
 const char* obstacle_of_threads(const ThreadArea* area) {
-  for (uint32_t n = 0; n < control.thread_count; n++) {
-    const ThreadArea* other = area_of(n);
+  for (uint32_t n = 0; n < control.area_count; n++) {
+    const ThreadArea* other = area_at(n);
     if (!other->alive) continue;
     if (signals_pending(other)) return "a signal is about to be delivered";
     if (other == area) continue;
@@ -124,8 +124,10 @@ bool ask_threads(const ThreadArea* area) {
   }
   uint32_t count = 0;
   table->answers = 0;
-  for (uint32_t n = 0; n < control.thread_count; n++)
-    if (area_of(n)->alive && area_of(n) != area) table->of[count].number = n, table->of[count++].done = kUntold;
+  for (uint32_t n = 0; n < control.area_count; n++) {
+    const ThreadArea* other = area_at(n);
+    if (other->alive && other != area) table->of[count].number = other->number, table->of[count++].done = kUntold;
+  }
   __atomic_store_n(&table->count, count, __ATOMIC_RELEASE);
   const uint32_t pid = (uint32_t)native(sys::getpid);
   const auto poke = [&] {
@@ -372,7 +374,7 @@ static const char* enter_trace(uint64_t room, PartFor what) {
   const bool there = trace_continue(fd, room, what == PartFor::standby);
   native(sys::close, fd);
   if (!there) return "there are no addresses for another trace";
-  for (uint32_t n = 0; n < control.thread_count; n++) area_of(n)->sequence = 0;
+  for (uint32_t n = 0; n < control.area_count; n++) area_at(n)->sequence = 0;
   trace_header()->pid = pid;
   trace_header()->running = kComputing;
   tried = began_trying = 0;
@@ -441,10 +443,10 @@ extern "C" void friday_resume_thread() {
   if (area->number == first_thread) {
     for (int signal = 1; signal <= 64; signal++)
       if (kForcedSignals & bit(signal) || synchronous(signal)) install_for(signal);
-    for (uint32_t n = 0; n < control.thread_count; n++) {
-      if (!area_of(n)->alive) continue;
-      area_of(n)->go = 0;
-      loops_let(area_of(n), 0);
+    for (uint32_t n = 0; n < control.area_count; n++) {
+      ThreadArea* other = area_at(n);
+      if (other->alive) other->go = 0, loops_let(other, 0);
+      else other->in_use = 0;  // that thread was about to end, and does not exist here
     }
     find_site(frame);
     trap(kTrapStarted, 0);

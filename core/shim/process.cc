@@ -44,12 +44,6 @@ CloneRequest request_of(const CallFrame* frame) {
   return {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8};
 }
 
-// Makes the number of a thread that could not be created free again. False: another one has been created since.
-bool give_back_number(uint32_t number) {
-  uint64_t next = number + 1ull;
-  return __atomic_compare_exchange_n(&control.thread_count, &next, number, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-
 long thread_refused(const CallFrame* frame, ThreadArea* area, uint64_t entry, long error) {
   if (control.mode == kModeRecord) {
     EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
@@ -68,14 +62,13 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     return result;
   }
   // After the end of the recording the new thread does not wait for a token: it may run and end before this one goes
-  // on. So the kernel stores the ids then, and the number is taken atomically, because several threads may do this at
-  // once.
+  // on. So the kernel stores the ids then.
   const bool plain = control.mode == kModePassThrough;
-  const uint32_t number = (uint32_t)__atomic_fetch_add(&control.thread_count, 1, __ATOMIC_SEQ_CST);
-  ThreadArea* child = number < kMaxThreads ? area_create(number) : nullptr;
+  const ChildPart* recorded = event ? (const ChildPart*)replay_part(event, kChild, 0, nullptr) : nullptr;
+  if (event && !recorded) replay_fail("the trace does not name the thread that a call has created", (int)event->index);
+  ThreadArea* child = recorded ? area_create(recorded->thread) : area_create_next();
   if (!child) {
-    if (event) replay_fail("there is no room for a thread", number);
-    give_back_number(number);
+    if (event) replay_fail("there is no room for a thread", (int)recorded->thread);
     return thread_refused(frame, area, entry, -EAGAIN);
   }
   child->signal_mask = area->signal_mask;
@@ -97,10 +90,9 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   long tid = friday_clone((long)(c.flags & ~own), start, child, tells ? (long)c.parent_tid : 0,
                           plain ? (long)c.child_tid : 0, (long)c.tls);
   if (failed(tid)) {
-    child->alive = 0;
     __atomic_fetch_sub(&live_threads, 1, __ATOMIC_SEQ_CST);
     if (event) replay_fail("a thread could not be created", tid);
-    if (give_back_number(number)) native(sys::munmap, child, kAreaSize), limits_count(-(long)kAreaSize);
+    area_not_used(child);
     return thread_refused(frame, area, entry, tid);
   }
   long result = event ? event->result : tid;
@@ -115,7 +107,7 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     replay_consume(event);
   } else if (control.mode == kModeRecord) {
     EventWriter writer(kCall, area, (uint16_t)frame->rax, arguments_of(frame), call_info(frame->rax).arity);
-    ChildPart part = {number, child->tid, {}};
+    ChildPart part = {child->number, child->tid, {}};
     writer.part(kChild, &part, sizeof part);
     if (c.flags & CLONE_PIDFD) writer.memory((void*)c.parent_tid, 4);
     writer.commit(result, 0, entry, ticks_now());
@@ -123,11 +115,9 @@ long new_thread(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   return result;
 }
 
-// In a new process, of which the calling thread is the only one: the areas of its parent's other threads are not in
-// use.
+// In a new process, of which the calling thread is the only one.
 void become_only_thread(ThreadArea* area) {
-  for (uint32_t i = 0; i < control.thread_count; i++)
-    if (area_of(i) != area) area_of(i)->alive = 0;
+  areas_forked(area);
   if (area->borrowed) {
     const int socket = own_socket();
     area->borrowed = 0;
@@ -272,10 +262,6 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   return 0;
 }
 
-// Of the area of a thread that has ended, only the first page stays mapped.
-constexpr uint64_t kAreaKept = 0x1000;
-static_assert(sizeof(ThreadArea) <= kAreaKept);
-
 }  // namespace
 
 bool is_forked() { return forked; }
@@ -296,21 +282,6 @@ void process_seals(ThreadArea* area) {
   if (!catch_all_only && live_threads == 1) dispatch_blocks = 0;
   if (area->clear_tid) native(sys::set_tid_address, area->clear_tid);
   area->clear_tid = area->robust_list = 0;
-}
-
-ThreadArea* area_create(uint32_t number) {
-  ThreadArea* area = area_of(number);
-  limits_count(kAreaSize);
-  long place = native(sys::mmap, area, kAreaSize, 3, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  if (place != (long)area) {
-    limits_count(-(long)kAreaSize);
-    return nullptr;
-  }
-  area->self = area;
-  area->number = number;
-  // The area: ThreadArea, what vfork.cc and held.cc keep, signal stack, and the stack for calls, down from the end.
-  area->stack_top = (uint64_t)area + kAreaSize;
-  return area;
 }
 
 void thread_arm(ThreadArea* area) {
@@ -395,7 +366,8 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
     }
   }
   area->robust_list = 0;
-  area->alive = 0;
+  if (sealed) area->alive = 0;  // it keeps its area, since the filter may not allow to unmap anything
+  else area_ends(area);
   if (__atomic_sub_fetch(&live_threads, 1, __ATOMIC_SEQ_CST) == 0 && !replay)
     trace_end(kEndExit, (int)frame->rdi, nullptr);
   if (replay) {
@@ -405,18 +377,18 @@ void do_thread_exit(CallFrame* frame, ThreadArea* area) {
     token_leave(area);
   }
   if (sealed) native(sys::exit, frame->rdi);
-  // The thread's stacks are unmapped by code that uses none. No signal may be delivered on them any more.
-  const uint64_t everything = ~0ull, code = frame->rdi;
+  const uint64_t everything = ~0ull;
+  const int code = (int)frame->rdi;
   native(sys::rt_sigprocmask, SIG_BLOCK, &everything, 0, 8);
   if (!replay) signals_hand_on(area);
-  limits_count(-(long)(kAreaSize - kAreaKept));
-  friday_exit_thread((uint64_t)area + kAreaKept, kAreaSize - kAreaKept, code);
+  if (area->look_timer && !replay) native(sys::timer_delete, area->look_timer - 1);
+  area_leave(area, code);
 }
 
 // All threads end with the process.
 static void each_thread_ends() {
-  for (uint32_t n = 0; n < control.thread_count; n++)
-    if (area_of(n)->alive) robust_thread_ends(area_of(n));
+  for (uint32_t n = 0; n < control.area_count; n++)
+    if (area_at(n)->alive) robust_thread_ends(area_at(n));
 }
 
 void do_exit_group(CallFrame* frame, ThreadArea* area) {

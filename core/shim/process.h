@@ -20,13 +20,22 @@ void do_exit_group(CallFrame* frame, ThreadArea* area);
 // The program is about to install a seccomp filter. From now on the shim makes no system call that the program does not
 // make itself, because the filter might not allow it.
 void process_seals(ThreadArea* area);
-ThreadArea* area_create(uint32_t number);  // maps it; null if its addresses are taken
 // The thread, which has the token, goes on as one that has just been created does: with its frame.
 [[noreturn]] void thread_begins(ThreadArea* area);
 void thread_arm(ThreadArea* area);  // sets %gs, the signal stack and Syscall User Dispatch for the calling thread
 // Offsets in a thread's area: of the signals that held.cc keeps, and of the signal stack.
 inline constexpr uint64_t kHeldAt = 0x3000;
 inline constexpr uint64_t kSignalStackAt = 0x4000, kSignalStackSize = 0x10000;
+
+// ---- areas.cc: the areas of the threads
+// For a new thread, with this number or with the next one that is free. Null: there is no room.
+ThreadArea* area_create(uint32_t number);
+ThreadArea* area_create_next();
+void area_not_used(ThreadArea* area);  // a thread could not be created for it
+void area_ends(ThreadArea* area);      // its thread ends, and calls area_leave() soon
+// Unmaps the stacks of the calling thread's area and ends the thread. No signal may be delivered on them any more.
+[[noreturn]] void area_leave(ThreadArea* area, int code);
+void areas_forked(const ThreadArea* only);  // in a new process: no other area has a thread
 
 // ---- part.cc: the recording of a running process goes on in a new trace, a part, which begins with a start image
 inline bool part_wanted() { return __builtin_expect(trace_header()->wanted != format::kNoPart, 0); }

@@ -189,7 +189,7 @@ void replay_hand_over() {
   replay_end_of_trace();
   EventRecord* next = replay_peek();
   ThreadArea* area = area_of(next->header.thread);
-  if (next->header.thread >= control.thread_count || !area->alive)
+  if (!area_is_of(area, next->header.thread))
     diverge(next, kDivergedAbsent, 0, next->header.thread, me()->number, me()->frame, me(),
             me()->in_call ? kRelease : kThreadExit);
   control.turn = next->header.thread;

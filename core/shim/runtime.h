@@ -36,7 +36,8 @@ void friday_enter_trap();   // for a call that raised SIGSYS because its site is
 void friday_enter_loop();   // from the stub of a loop site, when ThreadArea::loops_left has become 0
 void friday_enter_pause();  // from the stub of one that begins with a `pause`, each time
 void friday_enter_yield();  // for a thread that yields where it makes no call; ThreadArea::trap_rip is where it stands
-// Unmaps [low, low + size), which may contain the calling thread's stack, and ends the thread.
+// Unmaps [low, low + size), which may contain the calling thread's stack, sets ThreadArea::in_use to 0 and ends the
+// thread.
 [[noreturn]] void friday_exit_thread(uint64_t low, uint64_t size, uint64_t code);
 [[noreturn]] void friday_leave(CallFrame* frame);  // returns to the program with the frame's registers
 // clone(2). The new thread runs friday_thread_main(area).
@@ -113,7 +114,11 @@ inline bool is_socket(const FileStat& st) { return (st.mode & kFileType) == kSoc
 inline bool is_zero_device(const FileStat& st) {
   return (st.mode & kFileType) == kCharacterDevice && st.rdev == 0x105;
 }  // /dev/zero
-inline ThreadArea* area_of(uint32_t number) { return (ThreadArea*)(kAreasAddress + number * kAreaStride); }
+extern uint16_t slots[kNumberedSlots];  // Control::slots
+inline ThreadArea* area_at(uint64_t slot) { return (ThreadArea*)area_address(slot); }
+// The area of the thread with this number. If there is no such thread, another one's: see area_is_of().
+inline ThreadArea* area_of(uint32_t number) { return area_at(slots[number % kNumberedSlots]); }
+inline bool area_is_of(const ThreadArea* area, uint32_t number) { return area->alive && area->number == number; }
 inline bool all_zero(const uint64_t* words, uint64_t count) {
   for (uint64_t i = 0; i < count; i++)
     if (words[i]) return false;

@@ -20,16 +20,18 @@
 namespace friday::shim {
 
 inline constexpr uint64_t kControlMagic = 0x4c4f52544e4f4346;  // "FCONTROL"
-inline constexpr uint32_t kAbiVersion = 12;
+inline constexpr uint32_t kAbiVersion = 13;
 
 // Fixed addresses, the same while recording and at replay. The kernel maps nothing there of its own accord.
 inline constexpr uint64_t kStubAddress = 0x130000000000;  // replay: friday-stub, which rebuilds the start image
 inline constexpr uint64_t kStubSize = 0x400000;
 inline constexpr uint64_t kTokensAddress = 0x140000000000;  // recording: the TokenArea
-inline constexpr uint64_t kAreasAddress = 0x150000000000;   // ThreadArea n is at kAreasAddress + n * kAreaStride
+inline constexpr uint64_t kAreasAddress = 0x150000000000;   // the ThreadArea of slot n is at area_address(n)
 inline constexpr uint64_t kAreaStride = 0x100000;
 inline constexpr uint64_t kAreaSize = 0x40000;  // the ThreadArea and the thread's two stacks in the shim
-inline constexpr uint32_t kMaxThreads = 65535;  // that a process can create; thread numbers are not reused
+constexpr uint64_t area_address(uint64_t slot) { return kAreasAddress + slot * kAreaStride; }
+inline constexpr uint32_t kMaxThreads = 65535;                 // that a process can have at a time
+inline constexpr uint32_t kNumberedSlots = 1 << 16;            // entries of the array at Control::slots
 inline constexpr uint64_t kScheduleAddress = 0x160000000000;   // replay: the SharedSchedule
 inline constexpr uint64_t kVdsoAddress = 0x170000000000;       // recording: the kernel's own vdso is moved here
 inline constexpr uint64_t kWorkspaceAddress = 0x180000000000;  // replay: scratch memory of a debugger, if it needs some
@@ -118,6 +120,12 @@ struct ThreadArea {
   uint64_t loops_left, loops_base;
   uint64_t loops_next;    // sites to pass before the thread next checks for waiters; 0: it does not check
   uint64_t loops_looked;  // ticks of the last check
+  uint32_t slot;          // the area's number. Once its thread has ended, another one gets the area
+  uint32_t in_use;        // not 0: a thread has the area, or has ended and not left it yet
+  uint32_t has_stacks;    // not 0: more than the first page of the area is mapped
+  uint32_t next;      // in the queue of waiting threads (token.cc) or of unused areas (areas.cc): slot + 1; 0: the last
+  uint32_t standing;  // not 0: the thread stands still, or waits for the token at a call (standby.cc)
+  uint32_t reserved;
 };
 
 // Why a replayed process stopped at Control::trap_instruction, in Control::trap_reason.
@@ -183,10 +191,13 @@ struct Control {
   uint64_t text_low, text_high;   // the shim's code, which is exempt from Syscall User Dispatch
   uint64_t syscall_instruction;   // address of a `syscall; ret` in the shim's code, for calls that the core injects
   uint64_t trap_instruction;      // address of the int3 that raises traps (TrapReason); rip is then one byte behind it
-  uint64_t thread_count;          // thread areas ever used
+  uint64_t area_count;            // thread areas ever used: those of the slots below
   uint64_t patches, patch_count;  // address and length of an array of Patch
   uint64_t yield_entry;  // where the core sends a thread that must yield; ThreadArea::trap_rip says where it goes on
   uint64_t restorer;     // address of the code to which the program's signal handlers return: rt_sigreturn(2)
+  // Address of an array of kNumberedSlots uint16_t: at a thread's number, modulo its length, is the slot of the
+  // thread's area. That area may be another thread's, if the thread has ended.
+  uint64_t slots;
   // Set by the core before the first instruction of a replay.
   uint64_t trace_end;      // bytes of the trace, which is mapped at format::kWindowAddress
   uint64_t schedule;       // address of this node's NodeSchedule; 0: the node waits for no other

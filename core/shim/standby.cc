@@ -22,16 +22,9 @@ static_assert(kCallCount <= sizeof friday_straight_calls && __builtin_offsetof(T
 
 namespace {
 
-uint32_t halted;                        // futex; not 0: threads shall stand still
-uint8_t standing[kMaxThreads / 8 + 1];  // a bit by thread number: it stands still, or waits for the token at a call
+uint32_t halted;  // futex; not 0: threads shall stand still
 
-bool stands(uint32_t number) { return __atomic_load_n(&standing[number / 8], __ATOMIC_SEQ_CST) & 1u << number % 8; }
-void set_standing(const ThreadArea* area, bool on) {
-  uint8_t* const place = &standing[area->number / 8];
-  const uint8_t bit = (uint8_t)(1u << area->number % 8);
-  if (on) __atomic_fetch_or(place, bit, __ATOMIC_SEQ_CST);
-  else __atomic_fetch_and(place, (uint8_t)~bit, __ATOMIC_SEQ_CST);
-}
+void set_standing(ThreadArea* area, bool on) { __atomic_store_n(&area->standing, on, __ATOMIC_SEQ_CST); }
 bool halt_wanted() { return __builtin_expect(__atomic_load_n(&halted, __ATOMIC_SEQ_CST) != 0, 0); }
 
 // While one of these lives, the thread's frame leads to its call once more: with it the thread goes on if a part begins
@@ -257,6 +250,6 @@ void standby_go_on() {
   native(sys::futex, &halted, FUTEX_WAKE_PRIVATE, 0x7fffffff);
 }
 
-bool standby_stands(const ThreadArea* area) { return stands(area->number); }
+bool standby_stands(const ThreadArea* area) { return __atomic_load_n(&area->standing, __ATOMIC_SEQ_CST); }
 
 }  // namespace friday::shim

@@ -44,7 +44,7 @@ void fill_control() {
   control.syscall_instruction = (uint64_t)friday_syscall_instruction;
   control.trap_instruction = (uint64_t)friday_trap_site;
   control.yield_entry = (uint64_t)friday_enter_yield;
-  control.thread_count = 1;
+  control.slots = (uint64_t)slots;
   control.stop_at_event = ~0ull;
   MapLine line;
   for (const char* p = read_maps(); (p = parse_map_line(p, &line));)

@@ -26,7 +26,7 @@ constexpr uint32_t kReadWrite = PROT_READ | PROT_WRITE;
 constexpr uint32_t kStackBytes = 256, kPieceBytes = 1024;
 constexpr uint64_t kFinalBytes = 64 << 20;  // the most that is hashed at the end of the process
 constexpr uint64_t kSyncedBytes = 1 << 20;  // the most that is hashed at an msync(2)
-constexpr unsigned kMostRegions = 128, kMostThreads = 16;
+constexpr unsigned kMostRegions = 128, kMostAreas = 16;
 
 struct Region {
   uint64_t low, high;
@@ -49,9 +49,9 @@ bool may_write_late(const CallInfo& info) { return info.outputs[0].shape != Shap
 bool memory_is_quiet(const ThreadArea* area) {
   if (aio_under_way()) return false;
   if (live_threads == 1) return true;
-  if (control.thread_count > kMostThreads) return false;
-  for (uint32_t n = 0; n < control.thread_count; n++) {
-    const ThreadArea* other = area_of(n);
+  if (control.area_count > kMostAreas) return false;
+  for (uint32_t n = 0; n < control.area_count; n++) {
+    const ThreadArea* other = area_at(n);
     if (other != area && other->alive && may_write_late(call_info(other->call_number))) return false;
   }
   return true;

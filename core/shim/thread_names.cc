@@ -50,8 +50,8 @@ void set_name(ThreadArea* area, const char* name, uint64_t length) {
 }
 
 ThreadArea* living(uint32_t tid) {
-  for (uint32_t n = 0; n < control.thread_count; n++) {
-    ThreadArea* area = area_of(n);
+  for (uint32_t n = 0; n < control.area_count; n++) {
+    ThreadArea* area = area_at(n);
     if (area->tid == tid && area->alive) return area;
   }
   return nullptr;

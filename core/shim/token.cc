@@ -3,8 +3,8 @@
 // takes a lent token, and then it writes the release event in the lender's name. So a thread that nobody waits for pays
 // almost nothing.
 //
-// The word `state` has a thread's number in its low half, and kFree, kHeld or kLent above. The thread that sets it to
-// kHeld may write to the trace.
+// The word `state` has the slot of a thread's area in its low half, and kFree, kHeld or kLent above. The thread that
+// sets it to kHeld may write to the trace.
 #include <linux/futex.h>
 
 #include "core/shim/calls.h"
@@ -23,15 +23,16 @@ constexpr int kYields = 8;            // how often a patient waiter polls, at le
 constexpr unsigned kLongKept = 1000;  // looks, one a millisecond, after which a kept token is noted
 
 uint32_t state;
-uint32_t guard;               // spin lock of the queue
-uint32_t waiting;             // threads in the queue
-uint32_t patient;             // those of them that poll, and need not be woken
-uint16_t queue[kMaxThreads];  // numbers of waiting threads, the oldest first
-uint64_t held_since;          // ticks at which the present turn began
-uint32_t held_on;             // processor on which the holder was seen last
-bool spared;                  // the holder must not be poked
-uint64_t yields_again;        // ticks before which waiters sleep instead of yielding the processor,
-uint64_t pause_of_yields;     // and how many ticks that was after the yield that caused it
+uint32_t guard;    // spin lock of the queue
+uint32_t waiting;  // threads in the queue
+uint32_t patient;  // those of them that poll, and need not be woken
+// Queue of waiting threads, the oldest first, linked by ThreadArea::next: the slot of the area + 1; 0: it is empty.
+uint32_t first_waiting, last_waiting;
+uint64_t held_since;       // ticks at which the present turn began
+uint32_t held_on;          // processor on which the holder was seen last
+bool spared;               // the holder must not be poked
+uint64_t yields_again;     // ticks before which waiters sleep instead of yielding the processor,
+uint64_t pause_of_yields;  // and how many ticks that was after the yield that caused it
 
 void lock() {
   while (__atomic_exchange_n(&guard, 1, __ATOMIC_ACQUIRE)) {
@@ -45,6 +46,21 @@ bool move(uint32_t from, uint32_t to) {
   return __atomic_compare_exchange_n(&state, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
+void enter_queue(ThreadArea* area) {
+  area->next = 0;
+  (last_waiting ? area_at(last_waiting - 1)->next : first_waiting) = area->slot + 1;
+  last_waiting = area->slot + 1;
+  waiting++;
+}
+
+// `before`: the one in front of it in the queue; null: it is the first.
+void remove(ThreadArea* area, ThreadArea* before) {
+  (before ? before->next : first_waiting) = area->next;
+  if (!area->next) last_waiting = before ? before->slot + 1 : 0;
+  waiting--;
+  end_patience(&area->patient, &patient);
+}
+
 void wake(ThreadArea* area) {
   __atomic_store_n(&area->go, 1, __ATOMIC_RELEASE);
   native(sys::futex, &area->go, FUTEX_WAKE_PRIVATE, 1);
@@ -53,15 +69,13 @@ void wake(ThreadArea* area) {
 // Gives the token, which the caller has, to the oldest waiter, or frees it. The guard is held, and is released here.
 void pass_on() {
   if (waiting) {
-    uint32_t next = queue[0];
-    waiting--;
-    for (uint32_t i = 0; i < waiting; i++) queue[i] = queue[i + 1];
-    end_patience(&area_of(next)->patient, &patient);
-    __atomic_store_n(&state, kHeld | next, __ATOMIC_SEQ_CST);
+    ThreadArea* next = area_at(first_waiting - 1);
+    remove(next, nullptr);
+    __atomic_store_n(&state, kHeld | next->slot, __ATOMIC_SEQ_CST);
     held_since = ticks_now();
     held_on = kNowhere;
     unlock();
-    wake(area_of(next));
+    wake(next);
   } else {
     __atomic_store_n(&state, kFree, __ATOMIC_SEQ_CST);
     unlock();
@@ -69,20 +83,18 @@ void pass_on() {
 }
 
 // How many threads have waited longer than this one, which is in the queue.
-uint32_t place_in_queue(uint32_t number) {
+uint32_t place_in_queue(const ThreadArea* area) {
   uint32_t place = 0;
-  while (place < waiting && queue[place] != number) place++;
+  for (uint32_t at = first_waiting; at && at != area->slot + 1; at = area_at(at - 1)->next) place++;
   return place;
 }
 
-void leave_queue(uint32_t number) {
-  for (uint32_t i = 0; i < waiting; i++)
-    if (queue[i] == number) {
-      waiting--;
-      for (; i < waiting; i++) queue[i] = queue[i + 1];
-      end_patience(&area_of(number)->patient, &patient);
-      return;
-    }
+void leave_queue(ThreadArea* area) {
+  ThreadArea* before = nullptr;
+  for (uint32_t at = first_waiting; at; at = before->next) {
+    if (at == area->slot + 1) return remove(area, before);
+    before = area_at(at - 1);
+  }
 }
 
 }  // namespace
@@ -134,8 +146,8 @@ void log_release(ThreadArea* lender) {
 }
 
 void token_start(ThreadArea* first) {
-  state = kHeld | first->number;
-  guard = waiting = patient = first->patient = 0;
+  state = kHeld | first->slot;
+  guard = waiting = first_waiting = last_waiting = patient = first->patient = 0;
   held_since = ticks_now();
   held_on = kNowhere;
   live_threads = 1;
@@ -145,7 +157,7 @@ void token_lend(ThreadArea* area, bool returns_at_once) {
   area->call_logged = 0;
   group_lend(area, returns_at_once);
   if (__atomic_load_n(&waiting, __ATOMIC_RELAXED)) held_on = own_processor();
-  __atomic_store_n(&state, kLent | area->number, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&state, kLent | area->slot, __ATOMIC_SEQ_CST);
   if (!__atomic_load_n(&waiting, __ATOMIC_SEQ_CST)) return;
   // Somebody waits. The token is not handed over for a call that usually does not block, unless this turn has lasted:
   // waiters look every millisecond, so if the call does block, nobody waits longer than that. Nor is it while all
@@ -153,7 +165,7 @@ void token_lend(ThreadArea* area, bool returns_at_once) {
   const bool quick = returns_at_once || __atomic_load_n(&patient, __ATOMIC_SEQ_CST) >= waiting;
   if (quick && !turn_lasted(held_since)) return;
   lock();
-  if (waiting && move(kLent | area->number, kHeld | area->number)) {
+  if (waiting && move(kLent | area->slot, kHeld | area->slot)) {
     if (!area->call_logged) log_release(area);
     pass_on();
   } else {
@@ -163,7 +175,7 @@ void token_lend(ThreadArea* area, bool returns_at_once) {
 
 bool token_retake(ThreadArea* area) {
   if (control.mode == kModePassThrough) return true;
-  if (move(kLent | area->number, kHeld | area->number)) group_enter(area, area);
+  if (move(kLent | area->slot, kHeld | area->slot)) group_enter(area, area);
   else token_acquire(area);
   trace_header()->running = format::kComputing;
   return !area->call_logged;
@@ -180,26 +192,26 @@ bool token_acquire(ThreadArea* area) {
     lock();
     end_patience(&area->patient, &patient);
     if (control.mode == kModePassThrough) {  // the recording has ended: all threads run
-      if (queued) leave_queue(area->number);
+      if (queued) leave_queue(area);
       break;
     }
     if (__atomic_load_n(&area->go, __ATOMIC_ACQUIRE)) break;  // the token was handed to this thread
     uint32_t now = __atomic_load_n(&state, __ATOMIC_SEQ_CST);
     bool taken = false;
     if (now == kFree) {
-      taken = move(kFree, kHeld | area->number);
-    } else if ((now & ~kWho) == kLent && (now & kWho) != area->number) {
-      taken = move(now, kHeld | area->number);
-      ThreadArea* lender = area_of(now & kWho);
+      taken = move(kFree, kHeld | area->slot);
+    } else if ((now & ~kWho) == kLent && (now & kWho) != area->slot) {
+      taken = move(now, kHeld | area->slot);
+      ThreadArea* lender = area_at(now & kWho);
       if (taken && !lender->call_logged) log_release(lender);
     }
     if (taken) {
-      if (queued) leave_queue(area->number);
+      if (queued) leave_queue(area);
       held_since = ticks_now();
       break;
     }
     if (!queued) {
-      queue[waiting++] = (uint16_t)area->number;
+      enter_queue(area);
       queued = true;
       begin_patience(&area->patient, &patient);
       unlock();
@@ -209,14 +221,14 @@ bool token_acquire(ThreadArea* area) {
     unmoved = now == holder && holds_since == held_since ? unmoved + 1 : 0;
     holder = now;
     holds_since = held_since;
-    const uint32_t place = place_in_queue(area->number);
+    const uint32_t place = place_in_queue(area);
     if (unmoved >= kLongKept && (now & ~kWho) == kHeld) {
-      group_note_kept(area_of(now & kWho)->kernel_tid, unmoved);
+      group_note_kept(area_at(now & kWho)->kernel_tid, unmoved);
       noted = true;
     }
     // After 1, 2, 4, 8, ... looks, because a poke only slows down a thread that computes.
     const bool ask = place == 0 && unmoved && (unmoved & (unmoved - 1)) == 0 && (now & ~kWho) == kHeld && !spared;
-    if (ask) spin_poke((uint32_t)native(sys::getpid), area_of(now & kWho)->kernel_tid, unmoved);
+    if (ask) spin_poke((uint32_t)native(sys::getpid), area_at(now & kWho)->kernel_tid, unmoved);
     unlock();
     const long timeout[2] = {0, pause_of_looks(unmoved, place)};
     native(sys::futex, &area->go, FUTEX_WAIT_PRIVATE, 0, timeout, 0, 0);
@@ -233,12 +245,18 @@ bool token_acquire(ThreadArea* area) {
 // The child may have been killed in a call, so that another thread has the token, or while it waited for the token.
 void token_keep(ThreadArea* area) {
   lock();
-  leave_queue(area->number);
-  const bool ours = __atomic_load_n(&state, __ATOMIC_SEQ_CST) == (kHeld | area->number) ||
-                    move(kLent | area->number, kHeld | area->number);
+  leave_queue(area);
+  const bool ours =
+      __atomic_load_n(&state, __ATOMIC_SEQ_CST) == (kHeld | area->slot) || move(kLent | area->slot, kHeld | area->slot);
   unlock();
   if (ours) group_enter(area, nullptr);
   else token_acquire(area);
+}
+
+void token_wait_no_more(ThreadArea* area) {
+  lock();
+  leave_queue(area);
+  unlock();
 }
 
 void token_spare(ThreadArea* area, bool on) {
@@ -278,7 +296,7 @@ void token_leave(ThreadArea* area) {
 }
 
 void token_give_up(const ThreadArea* area) {
-  if (__atomic_load_n(&state, __ATOMIC_RELAXED) != (kHeld | area->number)) return;
+  if (__atomic_load_n(&state, __ATOMIC_RELAXED) != (kHeld | area->slot)) return;
   lock();
   pass_on();
 }

@@ -61,6 +61,8 @@ void token_leave(ThreadArea* area);          // the calling thread ends
 void token_give_up(const ThreadArea* area);  // if the thread has it, gives it to a waiter or to nobody
 // Takes the token back for the parent after a vfork child, which may have been killed, has used it in its name.
 void token_keep(ThreadArea* area);
+// The same when the recording has ended meanwhile, so that nobody needs the token.
+void token_wait_no_more(ThreadArea* area);
 // `on`: the calling thread is about to execute another program, which a poke would kill, since it has no handler yet.
 // From the return of this call on none is sent and none is on its way. Off: the call has failed.
 void token_spare(ThreadArea* area, bool on);

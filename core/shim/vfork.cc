@@ -151,6 +151,7 @@ long do_vfork(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   give_back(area);
   area->frame = frame;
   signals_apply_mask(area);
+  if (control.mode == kModePassThrough) token_wait_no_more(area);
   if (control.mode != kModeRecord) return pid;
   if (!failed(pid)) token_keep(area);
   EventWriter writer(failed(pid) ? kCall : kReturn, area, (uint16_t)frame->rax, arguments_of(frame),
