@@ -1,6 +1,6 @@
-// Patches the sites that the collector has found: replaces system calls by jumps to stubs, redirects the vdso, and
-// carries out the few instructions whose results a replay cannot reproduce. Bytes are checked before they are replaced.
-// A site with other bytes than its file, such as a debugger's breakpoint, is left to the catch-all.
+// Patches the sites that the collector has found: replaces system calls by jumps to stubs, and carries out the few
+// instructions whose results a replay cannot reproduce. Bytes are checked before they are replaced. A site with other
+// bytes than its file, such as a debugger's breakpoint, is left to the catch-all.
 #include <linux/mman.h>
 #include <linux/resource.h>
 
@@ -18,7 +18,7 @@
 namespace friday::shim {
 
 bool catch_all_only;
-uint64_t stack_top, vdso_was_at;
+uint64_t stack_top;
 
 namespace {
 
@@ -337,88 +337,6 @@ void repatch_module(const ModuleView& module, const Site* sites, uint32_t count,
   for (uint32_t i = 0; i < count; i++)
     if (!patching.apply(sites[i]))
       replay_fail("code cannot be patched where it was patched while recording; number of the site", i);
-}
-
-void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets) {
-  // The kernel's pages, data and code, are moved elsewhere with the distances between them. A copy of the code whose
-  // functions make system calls takes its place. So the program's pointers into the vdso stay valid, and a replay needs
-  // no vdso.
-  MapLine line;
-  uint64_t data_low = low;
-  for (const char* p = read_maps(); (p = parse_map_line(p, &line));)
-    if (line.path[0] == '[' && line.path[1] == 'v' && line.path[2] == 'v' && line.low < data_low) data_low = line.low;
-  bool moved = true;
-  for (const char* p = read_maps(); (p = parse_map_line(p, &line));) {
-    if (line.low < data_low || line.high > high) continue;
-    uint64_t to = kVdsoAddress + (line.low - data_low);
-    moved = moved && native(sys::mremap, line.low, line.high - line.low, line.high - line.low,
-                            MREMAP_MAYMOVE | MREMAP_FIXED, to) == (long)to;
-  }
-  uint64_t real = kVdsoAddress + (low - data_low);
-  if (moved) {
-    vdso_was_at = data_low;
-    // The former addresses of the data stay reserved, because it goes back there if the shim leaves the process.
-    limits_count((long)(low - data_low));
-    if (low > data_low)
-      native(sys::mmap, data_low, low - data_low, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-             -1, 0);
-    if (native(sys::mmap, low, high - low, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-               -1, 0) != (long)low)
-      return;
-    memcpy((void*)low, (void*)real, high - low);
-    const bool callable = offsets.flags & kVdsoCallable;
-    if (callable) vdso_clock_gettime = (long (*)(long, void*))(real + offsets.vdso_clock_gettime);
-    if (callable) vdso_gettimeofday = (long (*)(void*, void*))(real + offsets.vdso_gettimeofday);
-    if (callable) vdso_time = (long (*)(void*))(real + offsets.vdso_time);
-  } else if (failed(native(sys::mprotect, low, high - low, kWritableCode))) {
-    return;  // the vdso can only be protected as a whole, else the kernel returns EINVAL; the catch-all gets its calls
-  }
-  const struct {
-    uint64_t offset;
-    uint16_t call;
-  } functions[] = {{offsets.vdso_clock_gettime, sys::clock_gettime},
-                   {offsets.vdso_gettimeofday, sys::gettimeofday},
-                   {offsets.vdso_time, sys::time},
-                   {offsets.vdso_clock_getres, sys::clock_getres},
-                   {offsets.vdso_getcpu, sys::getcpu}};
-  Site sites[6];
-  uint32_t count = 0;
-  for (const auto& f : functions) {
-    if (!f.offset) continue;
-    uint8_t code[8] = {0xb8, (uint8_t)f.call, (uint8_t)(f.call >> 8), 0, 0, 0x0f, 0x05, 0xc3};
-    memcpy((void*)(low + f.offset), code, sizeof code);
-    sites[count++] = Site{f.offset, kSiteBefore, 5, 0};
-  }
-  if (offsets.vdso_getrandom) {
-    // vgetrandom(buffer, size, flags, state, size of state): when asked for the layout of the state (size ~0), this one
-    // returns ENOSYS, so that the C library makes the system call (vdso(7)).
-    const uint8_t code[22] = {0x49,
-                              0x83,
-                              0xf8,
-                              0xff,
-                              0x74,
-                              0x08,  // cmp $-1, %r8; je 1f
-                              0xb8,
-                              sys::getrandom & 255,
-                              sys::getrandom >> 8,
-                              0,
-                              0,
-                              0x0f,
-                              0x05,
-                              0xc3,  // mov $getrandom, %eax; syscall; ret
-                              0x48,
-                              0xc7,
-                              0xc0,
-                              0xda,
-                              0xff,
-                              0xff,
-                              0xff,
-                              0xc3};  // 1: mov $-ENOSYS, %rax; ret
-    memcpy((void*)(low + offsets.vdso_getrandom), code, sizeof code);
-    sites[count++] = Site{offsets.vdso_getrandom + 6, kSiteBefore, 5, 0};
-  }
-  patch_module({low, high, 0, kCode, "[vdso]"}, sites, count);
-  native(sys::mprotect, low, high - low, kCode);
 }
 
 uint64_t* register_of(CallFrame* f, unsigned number) {

@@ -30,14 +30,16 @@ void find_site(CallFrame* frame);                // fills in CallFrame::site
 uint64_t loop_original(uint64_t address);
 uint64_t loop_moved(uint64_t address);
 bool in_stub(uint64_t address);  // whether it is code of a stub, which runs in place of the program's own
+bool code_give_back();           // restores the original bytes of all code; false: some could not be restored
+extern bool catch_all_only;      // HelloFlag
+extern uint64_t stack_top;       // end of the main thread's stack; 0: not known
+// The general register with this number in instructions (Intel SDM volume 2, section 2.1).
+uint64_t* register_of(CallFrame* frame, unsigned number);
+
+// ---- vdso.cc
 // Moves the kernel's vdso to kVdsoAddress and maps a patched copy in its place.
 void vdso_redirect(uint64_t low, uint64_t high, const HelloReply& offsets);
 extern uint64_t vdso_was_at;  // the former address of what is at kVdsoAddress; 0: the vdso was not moved
-bool code_give_back();        // restores the original bytes of all code; false: some could not be restored
-extern bool catch_all_only;   // HelloFlag
-extern uint64_t stack_top;    // end of the main thread's stack; 0: not known
-// The general register with this number in instructions (Intel SDM volume 2, section 2.1).
-uint64_t* register_of(CallFrame* frame, unsigned number);
 
 // ---- xsave.cc: extended state. `state` is the program's, in the standard form, as the kernel stores it in the frame
 // of a signal. Components are bits of XCR0.

@@ -127,7 +127,29 @@ void Breakpoints::clear_window(Addr address, bool first_byte_too) {
 
 Result<void> Breakpoints::write_byte(Addr address, std::byte byte) { return node_.write_raw(address, {&byte, 1}); }
 
+// Whether the program may execute what is there; memory that is not shown (NodeControl::mappings()) counts as code.
+// What it only reads and writes must not be changed: no thread stops there, but the program's data would be different.
+Result<bool> Breakpoints::is_code(Addr address, bool* is_stack) {
+  FRIDAY_TRY(mappings, node_.mappings());
+  const auto here = std::ranges::find_if(
+      mappings, [&](const Mapping& each) { return each.low <= address.value && address.value < each.high; });
+  *is_stack = here != mappings.end() && here->stack;
+  return here == mappings.end() || (here->protection & PROT_EXEC) != 0;
+}
+
 Result<void> Breakpoints::insert(Addr address, BreakpointOwner owner) {
+  if (!contains(address)) {
+    bool is_stack = false;
+    FRIDAY_TRY(code, is_code(address, &is_stack));
+    // A function that gdb calls returns to an address on the stack. That faults by itself, and gdb takes it for the
+    // stop.
+    if (!code && is_stack && owner.kind == BreakpointOwner::Kind::rsp_client) return {};
+    if (!code)
+      return fail(ErrorCode::bad_address,
+                  "cannot set a breakpoint at {}: the program does not execute what is there. If a function shall "
+                  "return to this address, it is not known who has called it",
+                  address);
+  }
   FRIDAY_TRY_VOID(insert_at(patches_.executed_at(address), owner));
   const auto other = patches_.also_executed_at(address);
   return other ? insert_at(*other, owner) : Result<void>{};

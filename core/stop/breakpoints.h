@@ -74,6 +74,9 @@ class Breakpoints {
   // Takes such a jump away.
   void take_back(Addr low, PatchKind kind);
 
+  // Call before a thread is put to this address: takes away a jump of the kind `passage` in whose middle it is.
+  void make_room_for(Addr address) { clear_window(address, false); }
+
   PatchedBytes& patches() { return patches_; }
   // Called before a breakpoint is set, or a thread is stepped, inside a window of kind watch_store. The callee must
   // remove that window.
@@ -159,6 +162,7 @@ class Breakpoints {
     std::optional<Addr> data;  // a page at the area's end that code in it may write
   };
 
+  Result<bool> is_code(Addr address, bool* is_stack);
   // The same for one place of execution.
   Result<void> insert_at(Addr address, BreakpointOwner owner);
   Result<void> remove_at(Addr address, BreakpointOwner owner);

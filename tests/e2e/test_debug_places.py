@@ -13,6 +13,7 @@ pytestmark = pytest.mark.limit(60)
 
 
 loads = recorded_target("load_library")
+clocks = recorded_target("clocks")
 plain_end = plain_end_of("loads")
 
 
@@ -152,3 +153,18 @@ def test_a_breakpoint_waits_for_a_program_that_is_executed_later(tmp_path_factor
     assert point.hits == 200 and point.id == 1, "one id for all of them"
     assert {node: events for node, (events, _) in final.items()} == plain
     assert {session.nodes[node].name for node, address, text in point.places if address and text.startswith("turn at workers.c:")} == names
+
+
+def test_frames_of_functions_that_read_a_clock(clocks, opened):
+    """Friday replaces the code of these functions of the kernel's library (vdso), whose own used the stack."""
+    session = opened(clocks)
+    break_at(session, "main")
+    function = re.search(r"0x[0-9a-f]+", session.node.gdb("info address __vdso_gettimeofday"))[0]
+    break_at(session, f"*{function}")
+    for _ in range(2):
+        frames = session.node.gdb("backtrace").splitlines()
+        assert "gettimeofday" in frames[0] and " in main ()" in frames[1], frames
+        session.step(0, "stepi")
+    session.step(0, "reverse-stepi")
+    session.step(0, "finish")
+    assert "main" in session.node.gdb("frame")

@@ -1,7 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
+#include <tuple>
 
 #include "tests/unit/stop_support.h"
 
@@ -164,6 +167,28 @@ TEST(Breakpoints, AThreadIsBroughtOutOfAPadAtAnyPointOfIt) {
     std::string name = std::string(target).starts_with("leaf") ? target : std::string("break_") + target;
     EXPECT_EQ(program.registers().rip, program.symbol(name)) << place;
     ASSERT_TRUE(program.breakpoints.remove(Addr{at}, first));
+  }
+}
+
+TEST(Breakpoints, DataStaysAsItIs) {
+  Debuggee program({STOP_BREAKS, "1"});
+  program.run_to(program.symbol("start_marker"));
+  const auto mappings = program.node.mappings();
+  ASSERT_TRUE(mappings);
+  const auto data = std::ranges::find_if(
+      *mappings, [](const Mapping& each) { return (each.protection & 7) == 3 && !each.stack; });  // rw-
+  ASSERT_NE(data, mappings->end());
+  const Addr stack{program.registers().rsp}, variable{data->low + 8};
+  for (const auto& [address, owner, allowed] : {std::tuple(variable, first, false), std::tuple(variable, client, false),
+                                                std::tuple(stack, first, false), std::tuple(stack, client, true)}) {
+    std::array<std::byte, 1> before{}, after{};
+    ASSERT_TRUE(program.node.read_raw(address, before));
+    const auto inserted = program.breakpoints.insert(address, owner);
+    EXPECT_EQ(inserted.has_value(), allowed);
+    ASSERT_TRUE(program.node.read_raw(address, after));
+    EXPECT_EQ(before, after);
+    EXPECT_FALSE(program.breakpoints.contains(address));
+    EXPECT_TRUE(program.breakpoints.remove(address, owner));
   }
 }
 
