@@ -112,7 +112,9 @@ Result<void> ReplaySession::restore_first() {
 static bool crashed_at_once(const Recording& recording, const NodeInfo& node) {
   if (node.events || node.end.how != NodeEnd::How::signal) return false;
   auto reader = TraceReader::open(recording, node.id, TraceReader::Gaps::allow);
-  return reader && (reader->header().features & format::kFeatureImage);
+  // One that was killed may lack a part of its image.
+  const auto& header = reader ? reader->header() : format::FileHeader{};
+  return header.features & format::kFeatureImage && header.running == format::kFaulted;
 }
 
 Result<void> ReplaySession::choose_nodes() {

@@ -10,6 +10,7 @@ import struct
 
 import pytest
 from conftest import wait_until
+from crafting import records, seal
 
 PYTHON = "/usr/bin/python3"
 BLOCK, HEADER, COMMITTED, CHECKSUM = 4 << 20, 4096, 128, 216
@@ -338,3 +339,18 @@ def test_merge_of_what_a_killed_recorder_left(recorder, reader, tmp_path):
     assert done.returncode == 0, done.stderr
     assert packed(tmp_path / "all", 0).exists() and trace(tmp_path / "all", 0).exists()
     recorder.verify(tmp_path / "all")
+
+
+def test_killed_while_its_image_was_written(recorder):
+    """Nothing of that program can be replayed; the others can."""
+    nodes = [{"name": "killed", "command": ["/bin/sh", "-c", "kill -9 $$"]}, {"name": "other", "command": ["/bin/true"]}]
+    recording = recorder.group({"node": nodes}, options=["--no-compress"])
+    file = recording.path / "nodes" / "0" / "trace"
+    data = bytearray(file.read_bytes())
+    cut = list(records(data))[10][0]
+    struct.pack_into("<QQI", data, COMMITTED, cut, 0, 0)  # and `events` and `ended`
+    seal(data)
+    file.write_bytes(data[:cut])
+    done = recorder.verify(recording)
+    assert "verified: 1 node," in done.stdout, done
+    assert ended(recorder, recording) == "killed by SIGKILL"
