@@ -91,12 +91,19 @@ bool Backward::is_place(const Stop& stop, const std::optional<Found>& last) {
 
 bool Backward::is_recognised(const Stop& stop, const std::optional<Found>& last) {
   if (!near_ || mover(stop) != place_.mark.node || !has_registers_of_place()) return false;
-  similar_++;
-  before_similar_ = last;
-  if (counting_) passages_then_ = session_.find(place_.mark.node)->passages().count().value_or(0);
-  else passages_then_ = passages_ + (counted_ ? 0 : 1);  // its breakpoint has not been hit yet
   const auto hash = session_.state_hash(place_.mark.node);
   arrived_ = hash && *hash == place_.hash;
+  // A watch may have stopped it in front of the instruction. The counter stops it there, too, when it goes on.
+  const bool is_in_front = counting_ && !by_counter_;
+  const auto before_in_front = std::exchange(before_in_front_, std::nullopt);
+  if (is_in_front && !arrived_) {
+    before_in_front_ = last;
+    return false;
+  }
+  similar_++;
+  before_similar_ = before_in_front && by_counter_ ? *before_in_front : last;
+  if (counting_) passages_then_ = session_.find(place_.mark.node)->passages().count().value_or(0) + is_in_front;
+  else passages_then_ = passages_ + (counted_ ? 0 : 1);  // its breakpoint has not been hit yet
   return arrived_;
 }
 
@@ -105,13 +112,14 @@ void Backward::node_started(ReplayNode& node) {
   if (near_ && node.id() == place_.mark.node) mark_place(node);
 }
 
-// Makes the node count its passages of an instruction by itself, and stop at those that are wanted. If something else
-// may stop it in the instructions that are displaced for that, a thread could not go on from there: then it stops at
-// each.
+// Makes the node count its passages of an instruction by itself, and stop at those that are wanted. If it cannot, it
+// stops at each. The counting is lost when a thread must stop between the instructions that are displaced for it; then
+// the run is repeated, if it can be.
 void Backward::stop_at_passage(ReplayNode& node, Addr at, const PassageCounter::Wanted& wanted) {
   const bool has_stops = node.watches().size() > 0 || node.breakpoints().bounds().second > 0;
-  const auto started =
-      never_count_ || has_stops || !node.make_pad_areas() ? Result<bool>(false) : node.passages().start(at, wanted);
+  counted_at_ = at;
+  const bool counts = !uncountable_.contains(at) && !(each_ && has_stops) && node.make_pad_areas();
+  const auto started = counts ? node.passages().start(at, wanted) : Result<bool>(false);
   counting_ = started && *started;
   if (!counting_) (void)node.breakpoints().insert(at, kPlaceOwner);
 }
@@ -126,7 +134,7 @@ void Backward::forget_place() {
   near_ = counting_ = by_counter_ = false;
   ReplayNode* node = session_.find(place_.mark.node);
   if (!node || !node->has_process()) return;
-  never_count_ |= node->passages().is_lost();
+  if (node->passages().is_lost()) uncountable_.insert(counted_at_);
   (void)node->breakpoints().remove_all(kPlaceOwner);
   (void)node->passages().stop();
 }
@@ -192,6 +200,17 @@ Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optio
   }
 }
 
+// Runs to the place from a checkpoint, or from the start.
+Result<Backward::Ending> Backward::run_to_place_from(const GroupCheckpoint* from, std::optional<Found>& last) {
+  for (const auto before = last;; last = before) {
+    const size_t uncountable = uncountable_.size();
+    FRIDAY_TRY_VOID(return_to(from));
+    auto ending = run_to_place(last);
+    const bool is_lost = uncountable_.size() > uncountable;  // the next time it stops at each passage
+    if (!is_lost || (ending && *ending == Ending::interrupted)) return ending;
+  }
+}
+
 // Runs to the place.
 Result<Backward::Ending> Backward::run_to_place(std::optional<Found>& last) {
   const auto& [id, event, passage] = place_.mark;
@@ -204,6 +223,7 @@ Result<Backward::Ending> Backward::run_to_place(std::optional<Found>& last) {
   }
   arrived_ = false;
   similar_ = 0;
+  passages_ = passages_then_ = 0;
   near_ = true;
   const auto before_call = last;
   if (ReplayNode* node = session_.find(id); node->has_process()) mark_place(*node);
@@ -236,8 +256,7 @@ std::optional<Mark> Backward::event_of(NodeId node, uint64_t index) const {
 Result<Backward::Ending> Backward::search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last) {
   arrived_ = false;
   from = history_.before(place_.events);
-  FRIDAY_TRY_VOID(return_to(from.get()));
-  FRIDAY_TRY(ending, run_to_place(last));
+  FRIDAY_TRY(ending, run_to_place_from(from.get(), last));
   while (ending == Ending::arrived && !last && from && !from->is_start()) {
     const uint64_t end = from->events();
     from = history_.before(end);
@@ -308,8 +327,7 @@ Result<void> Backward::return_to_place(const GroupCheckpoint* kept) {
     return {};
   }
   std::optional<Found> last;
-  FRIDAY_TRY_VOID(return_to(history_.before(place_.events).get()));
-  FRIDAY_TRY_VOID(run_to_place(last));
+  FRIDAY_TRY_VOID(run_to_place_from(history_.before(place_.events).get(), last));
   return {};
 }
 

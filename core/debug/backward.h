@@ -150,6 +150,7 @@ class Backward final : public PastRuns {
   Result<DebugStop> run_on(std::optional<Mark> target, const std::optional<Found>& last, bool& is_hit);
   Result<Ending> run_to(std::optional<Mark> target, std::optional<Found>& last);
   Result<Ending> run_to_place(std::optional<Found>& last);
+  Result<Ending> run_to_place_from(const GroupCheckpoint* from, std::optional<Found>& last);
   Result<Ending> search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last);
   Result<DebugStop> run_to_event(const Mark& event);
   std::shared_ptr<const GroupCheckpoint> nearest(const Found& hit, const std::shared_ptr<const GroupCheckpoint>& from);
@@ -217,13 +218,16 @@ class Backward final : public PastRuns {
   bool arrived_ = false;                 // the group has come by it
   uint64_t similar_ = 0;                 // how often the registers were those of the place
   std::optional<Found> before_similar_;  // the last hit before that
+  // The last hit before a watch has stopped the node in front of the instruction, if that was its last stop.
+  std::optional<std::optional<Found>> before_in_front_;
   // How often the node has come by the instruction of the place since its last event: so far, and when the registers
   // were those of the place.
   uint64_t passages_ = 0, passages_then_ = 0;
-  bool counted_ = false;      // the last stop has counted as one
-  bool counting_ = false;     // the node counts them itself (PassageCounter), instead of passages_
-  bool by_counter_ = false;   // the last stop is one of that
-  bool never_count_ = false;  // that has failed once
+  bool counted_ = false;     // the last stop has counted as one
+  bool counting_ = false;    // the node counts them itself (PassageCounter), instead of passages_
+  bool by_counter_ = false;  // the last stop is one of that
+  Addr counted_at_{};
+  std::set<Addr> uncountable_;  // where that has failed once
   std::optional<Trail> trail_;
   std::map<NodeId, TraceIndex> indexes_;  // of nodes that were stepped back
   std::map<NodeId, Count> counts_;        // in this run

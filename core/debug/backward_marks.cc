@@ -18,12 +18,11 @@ std::shared_ptr<const GroupCheckpoint> Backward::last_before(NodeId node, std::o
 Result<uint64_t> Backward::count_passages() {
   const auto& [id, event, passage] = place_.mark;
   const auto last_event = event.value > 0 ? std::optional(EventIndex{event.value - 1}) : std::nullopt;
-  FRIDAY_TRY_VOID(return_to(last_before(id, last_event).get()));
+  const auto from = last_before(id, last_event);
   const Wanted nothing{[](const Stop&) { return false; }, [](ReplayNode&) {}};
   wanted_ = &nothing;
-  passages_ = passages_then_ = 0;
   std::optional<Found> last;
-  const auto ending = run_to_place(last);
+  const auto ending = run_to_place_from(from.get(), last);
   wanted_ = nullptr;
   forget_place();
   if (!ending) return std::unexpected(ending.error());
@@ -128,9 +127,10 @@ Result<DebugStop> Backward::go_to(const Mark& mark) {
     if (waits || stop.kind != Stop::Kind::reached) return std::move(stop);
   }
   if (!passage) return run_to_end_of(id);
-  const bool could_count = !never_count_;
+  const size_t uncountable = uncountable_.size();
   auto there = run_to_passage(mark);
-  return could_count && never_count_ ? go_to(mark) : std::move(there);  // the second time by breakpoints
+  const bool is_lost = uncountable_.size() > uncountable && !(there && there->kind == Stop::Kind::interrupt);
+  return is_lost ? go_to(mark) : std::move(there);  // the second time by breakpoints
 }
 
 Result<Backward::Remembered> Backward::remember() {

@@ -192,6 +192,7 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
       if (outcome.hits.empty()) registers.rip = stores_.next_of(*instruction);
       else stores_.remove(outcome.pc);
     }
+    breakpoints_.make_room_for(Addr{registers.rip});
     FRIDAY_TRY_VOID(node_.set_registers(thread, registers));
     outcome.how = emulated == Emulated::done ? FaultOutcome::How::emulated : FaultOutcome::How::partial;
     ++statistics_.emulated;

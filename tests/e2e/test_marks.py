@@ -378,7 +378,7 @@ def sum_before(turn):
 
 @pytest.mark.parametrize("nth", [1, 2, 20_000, 1_999_999, 3_000_000])
 def test_a_passage_far_from_the_last_event(far, opened, nth):
-    """Without stop points the node counts its passages itself; with one that is never hit it stops at each. The place is the same."""
+    """The node counts its passages itself, also beside stop points; with a breakpoint there it stops at each. The place is the same."""
     session = opened(far)
     session.set_checkpoints(True)
     break_at(session, "turn")
@@ -388,11 +388,30 @@ def test_a_passage_far_from_the_last_event(far, opened, nth):
     session.goto(mark)
     assert (session.node.read("value"), session.node.read("sum")) == (nth, sum_before(nth))
     assert session.mark() == mark
-    if nth == 20_000:
-        other = opened(far)
-        other.breakpoint("again")
-        other.goto(mark)
-        assert place(other) == place(session) and other.mark() == mark
+    other = opened(far)
+    other.breakpoint("again")
+    if nth <= 20_000:
+        other.breakpoint("turn", condition="value == 0")
+        other.watch("sum")
+    other.goto(mark)
+    assert place(other) == place(session) and other.mark() == mark
+
+
+def test_passages_of_each_instruction_beside_a_watch(far, opened):
+    """One of them stores what is watched, so that each passage stops the node while it is where passages are counted."""
+    session, watching = opened(far), opened(far)
+    session.set_checkpoints(True)
+    watching.set_checkpoints(True)
+    break_at(session, "again")
+    before = session.mark().rpartition(":")[0]
+    watching.watch("number")
+    instructions = [int(line.split()[0], 16) for line in session.node.gdb("x/4i again").replace("=>", "  ").splitlines()]
+    for nth in (1, 2, 700):
+        for instruction in instructions:
+            mark = f"{before}:{instruction:#x}*{nth}"
+            session.goto(mark)
+            watching.goto(mark)
+            assert place(watching) == place(session) and watching.mark() == session.mark() == mark
 
 
 def test_a_passage_that_is_not_there(far, opened):
