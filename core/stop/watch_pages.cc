@@ -261,15 +261,14 @@ Result<void> WatchSet::open_for_mapping_call(Addr low, Addr high) {
 
 Result<std::vector<WatchHit>> WatchSet::mapping_call_done(Addr low, Addr high) {
   layout_known_ = false;
-  if (pages_.empty()) return std::vector<WatchHit>{};
-  FRIDAY_TRY_VOID(load_layout());
   std::vector<std::pair<uint64_t, std::optional<uint32_t>>> now;
   for (const auto& [page, here] : pages_)
-    if (page >= low.value && page < high.value) {
-      const Mapping* mapping = mapping_at(page);
-      now.emplace_back(page, mapping ? std::optional(mapping->protection) : std::nullopt);
-    }
+    if (page >= low.value && page < high.value) now.emplace_back(page, std::nullopt);
   std::vector<WatchHit> hits;
+  if (now.empty()) return hits;
+  FRIDAY_TRY_VOID(load_layout());
+  for (auto& [page, protection] : now)
+    if (const Mapping* mapping = mapping_at(page)) protection = mapping->protection;
   for (auto [page, protection] : now) {
     FRIDAY_TRY(some, on_mapping_changed(Addr{page}, Addr{page + page_size}, protection));
     std::ranges::move(some, std::back_inserter(hits));
