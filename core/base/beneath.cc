@@ -167,6 +167,21 @@ Result<UniqueFd> create_beneath(const Beneath& file) {
   return fd;
 }
 
+Result<UniqueFd> create_unnamed_beneath(const Beneath& directory) {
+  FRIDAY_TRY(opened, open_directory_beneath(directory));
+  UniqueFd fd(::openat(opened.get(), ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  if (!fd) return fail_errno(errno, fmt::format("cannot make a file without a name in {}", directory.path()));
+  return fd;
+}
+
+Result<void> name_beneath(int fd, const Beneath& file) {
+  FRIDAY_TRY(directory, open_directory_beneath(file.directory()));
+  const std::string self = fmt::format("/proc/self/fd/{}", fd);  // as open(2) describes for O_TMPFILE
+  if (::linkat(AT_FDCWD, self.c_str(), directory.get(), last_part(file).c_str(), AT_SYMLINK_FOLLOW) != 0)
+    return fail_errno(errno, fmt::format("cannot make {}", file.path()));
+  return {};
+}
+
 void remove_beneath(const Beneath& file) {
   const auto directory = open_directory_beneath(file.directory());
   if (directory && ::unlinkat(directory->get(), last_part(file).c_str(), 0) != 0 && errno == EISDIR)

@@ -47,6 +47,11 @@ Result<bool> make_new_directory_beneath(const Beneath& directory);
 // Creates and opens a file for reading and writing, accessible to the owner only. Fails if the name exists or its
 // directory does not.
 Result<UniqueFd> create_beneath(const Beneath& file);
+// Opens a file without a name on the directory's file system, for reading and writing, accessible to the owner only. It
+// is gone when it is closed, unless name_beneath() has given it a name, which must not exist. Not every file system has
+// such files.
+Result<UniqueFd> create_unnamed_beneath(const Beneath& directory);
+Result<void> name_beneath(int fd, const Beneath& file);
 // Removes a file or an empty directory. Ignores failures.
 void remove_beneath(const Beneath& file);
 

@@ -138,7 +138,7 @@ Result<void> Collector::open_tokens() {
 }
 
 Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, Begins begins,
-                                                uint64_t image_bytes) {
+                                                ImageRoom image) {
   auto node = std::make_unique<Node>();
   node->origin = origin;
   node->forked = begins == Begins::forked;
@@ -146,7 +146,7 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
   node->on_standby = begins == Begins::on_standby;
   if (begins == Begins::as_part) node->part = parent->part + 1;
   node->generation = generations_.size() - 1;
-  node->image_bytes = image_bytes;
+  node->image_bytes = image.bytes;
   // Several collectors may add to one recording: an id belongs to the collector whose mkdir succeeds. Ids are not
   // reused, even if a node is removed because its fork failed (close_node).
   for (bool made = false; !made; next_id_++) {
@@ -159,7 +159,7 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
   if (getrandom(node->uuid, sizeof node->uuid, 0) != sizeof node->uuid) return fail(ErrorCode::io, "getrandom failed");
   if (parent) memcpy(node->parent_uuid, parent->uuid, sizeof node->parent_uuid);
   node->started_ns = now_ns(CLOCK_REALTIME);
-  if (auto created = create_trace(*node); !created) {
+  if (auto created = create_trace(*node, std::move(image)); !created) {
     remove_beneath(node->directory.below("trace"));
     remove_beneath(node->directory);
     return std::unexpected(created.error());

@@ -74,6 +74,13 @@ struct NodeSummary {
   bool disk_full = false;
 };
 
+// Room for an image at the beginning of a trace.
+struct ImageRoom {
+  uint64_t bytes = 0;
+  UniqueFd file;       // a file without a name, which becomes the trace; it may be missing
+  uint64_t ready = 0;  // bytes that it has
+};
+
 class Collector {
  public:
   static Result<std::unique_ptr<Collector>> create(CollectorOptions options);
@@ -118,9 +125,9 @@ class Collector {
   // recorded.
   enum class Begins { by_itself, forked, as_part, late, on_standby };
   Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, Begins begins = Begins::by_itself,
-                            uint64_t image_bytes = 0);
+                            ImageRoom image = {});
   Result<Node*> create_program(const NodeOrigin& origin, const Node* parent);
-  Result<void> create_trace(Node& node);
+  Result<void> create_trace(Node& node, ImageRoom image);
   Result<UniqueFd> connect(Node& node);
   void handle(Node& node);
   void answer_hello(Node& node, const shim::Request& request);
@@ -131,6 +138,8 @@ class Collector {
   void note_execution(Node& node, const shim::Request& request);
   void end_by_execution(Node& node, const std::string& text);
   void answer_part(Node& node, const shim::Request& request);
+  void make_room_ahead(Node& node, uint64_t bytes);
+  static void drop_room_ahead(Node& node);
   Result<Node*> next_part(Node& node, const shim::Request& request);
   void go_on_in_part(Node& node, UniqueFd image);
   void image_is_written(Node& node);

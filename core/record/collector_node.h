@@ -56,6 +56,7 @@ struct Collector::Node {
   uint64_t image_bytes = 0;  // room in its trace for an image that a copy of the process writes
   UniqueFd image;            // while that is written: readable when it is complete or never will be
   bool close_when_imaged = false;
+  ImageRoom room_ahead;       // for the next part
   Node* next_part = nullptr;  // has been given to the process, which may not have begun it yet
   // The program that the node was going to execute when it had recorded `execution_event` events, and the reason if
   // that program cannot be recorded.

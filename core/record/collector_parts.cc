@@ -28,11 +28,13 @@ Result<Collector::Node*> Collector::next_part(Node& node, const shim::Request& r
     origin.lineage.push_back(origin.name);
   }
   // What was recorded before a standby is not continued by what is recorded after it.
+  ImageRoom image{.bytes = request.events, .file = {}, .ready = 0};
+  if (!sleeps) image.file = std::move(node.room_ahead.file), image.ready = std::exchange(node.room_ahead.ready, 0);
   FRIDAY_TRY(next, create_node(origin, follows ? &node : nullptr,
                                follows  ? Begins::as_part
                                : sleeps ? Begins::on_standby
                                         : Begins::late,
-                               request.events));
+                               std::move(image)));
   next->hello = true;
   return node.next_part = next;
 }

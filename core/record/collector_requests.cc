@@ -93,6 +93,7 @@ static const char* name_of_request(uint32_t kind) {
     case shim::kNotice: return "notice";
     case shim::kPart: return "part";
     case shim::kParted: return "parted";
+    case shim::kImageRoom: return "room for an image";
     default: return "unknown";
   }
 }
@@ -132,6 +133,7 @@ void Collector::handle(Node& node) {
     case shim::kNotExecuted: node.pid = 0; break;
     case shim::kPart: answer_part(node, request); break;
     case shim::kParted: go_on_in_part(node, std::move(passed)); break;
+    case shim::kImageRoom: make_room_ahead(node, request.events); break;
     case shim::kForked:
       node.pid = request.detail;
       describe_soon(node);

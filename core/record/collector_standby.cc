@@ -44,6 +44,7 @@ void Collector::look_at_switches() {
 void Collector::tell_wanted(Node& node) {
   const bool wanted = is_wanted(node.origin);
   uint32_t& word = node.header->wanted;
+  if (!wanted) drop_room_ahead(node);
   if (node.on_standby) {
     __atomic_store_n(&word, uint32_t{wanted ? format::kPartInAnyCase : format::kNoPart}, __ATOMIC_RELEASE);
   } else if (!wanted) {

@@ -48,7 +48,7 @@ void fill(int file, uint64_t from, uint64_t size) {
 
 }  // namespace
 
-Result<void> Collector::create_trace(Node& node) {
+Result<void> Collector::create_trace(Node& node, ImageRoom image) {
   const uint64_t left = room_left();
   uint64_t room = left < node.image_bytes ? 0 : node.image_bytes + std::min(kRoom, left - node.image_bytes);
   if (node.on_standby) room = kStandbyRoom;
@@ -56,8 +56,18 @@ Result<void> Collector::create_trace(Node& node) {
     return fail(ErrorCode::io, "the recording has the size that --max-size allows");
   const Beneath file = node.directory.below("trace");
   const std::string path = file.path();
-  FRIDAY_TRY(trace, create_beneath(file));
-  if (int error = posix_fallocate(trace.get(), 0, static_cast<off_t>(room))) return cannot_write(error, path);
+  UniqueFd trace = std::move(image.file);
+  if (trace && !name_beneath(trace.get(), file)) trace.reset();
+  const uint64_t ready = trace ? image.ready : 0;
+  if (!trace) {
+    FRIDAY_TRY(created, create_beneath(file));
+    trace = std::move(created);
+  }
+  if (const uint64_t missing = room > ready ? room - ready : 0) {
+    const int error = posix_fallocate(trace.get(), static_cast<off_t>(ready), static_cast<off_t>(missing));
+    if (error) return cannot_write(error, path);
+  }
+  room = std::max(room, ready);
   FileHeader header{};
   memcpy(header.magic, format::kMagic, sizeof header.magic);
   header.version = format::kVersion;
@@ -101,12 +111,36 @@ Result<void> Collector::create_trace(Node& node) {
   return {};
 }
 
+// Makes room for the image of the next part, while the process goes on. If it cannot, the process finds out why when it
+// begins the part.
+void Collector::make_room_ahead(Node& node, uint64_t bytes) {
+  if (!node.header) return;
+  ImageRoom& ahead = node.room_ahead;
+  constexpr uint64_t kPage = 4096;
+  const uint64_t room = (bytes + kRoom) & ~(kPage - 1), more = room > ahead.ready ? room - ahead.ready : 0;
+  const bool allowed = bytes < room && more <= room_left();
+  if (allowed && !ahead.file)
+    if (auto file = create_unnamed_beneath(node.directory)) ahead.file = std::move(*file);
+  if (allowed && ahead.file && more &&
+      posix_fallocate(ahead.file.get(), static_cast<off_t>(ahead.ready), static_cast<off_t>(more)) == 0)
+    ahead.ready = room;
+  if (ahead.ready < room) ahead = {};
+  __atomic_store_n(&node.header->image_room, ahead.file ? bytes : ~uint64_t{0}, __ATOMIC_RELEASE);
+}
+
+// A process that asks again gets new room.
+void Collector::drop_room_ahead(Node& node) {
+  if (!node.room_ahead.file) return;
+  node.room_ahead = {};
+  __atomic_store_n(&node.header->image_room, uint64_t{0}, __ATOMIC_RELEASE);
+}
+
 // How many bytes --max-size still allows. Counts what the traces occupy on disk, including room given ahead.
 uint64_t Collector::room_left() const {
   if (options_.max_size == 0) return UINT64_MAX;
   uint64_t used = packer_.beside();
   for (const auto& node : nodes_) {
-    used += node->header ? node->header->allocated : node->bytes;
+    used += (node->header ? node->header->allocated : node->bytes) + node->room_ahead.ready;
     if (node->packed) used += node->packed->stored - node->packed->removed;
   }
   return used < options_.max_size ? (options_.max_size - used) & ~uint64_t{4095} : 0;
@@ -169,6 +203,7 @@ void Collector::close_node(Node& node) {
     return;
   }
   node.closed = true;
+  node.room_ahead = {};
   if (Node* const next = std::exchange(node.next_part, nullptr)) close_node(*next);
   FRIDAY_LOG(record, info, "node {} {} is complete: {} events", node.id, node.origin.name,
              node.header ? node.header->events : 0);

@@ -146,6 +146,13 @@ bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd) {
   return fds[0] >= 0 && fds[1] >= 0;
 }
 
+void collector_image_room(uint64_t bytes) {
+  Request request = {};
+  request.kind = kImageRoom;
+  request.events = bytes;
+  send_request(request, -1);
+}
+
 bool collector_part(uint64_t image_bytes, PartFor what, int* trace_fd) {
   RoomForDescriptors room;
   Request request = {};

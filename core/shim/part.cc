@@ -37,6 +37,8 @@ constexpr long kLongestWait = 50'000'000;        // ns for which the threads may
 constexpr long kPokeAgain = 1'000'000;           // ns after which a thread that does not stand still is poked again
 constexpr long kLookAgain = 1'000'000;           // ns from one look at what prevents a part to the next,
 constexpr long kTryAgain = 1'000'000'000;        // and after an attempt, for which all threads were interrupted
+constexpr long kAskAgain = 1'000'000'000;        // ns after which it asks again for room that it has not got
+constexpr uint64_t kLookForRoom = 30'000'000;    // ns after which a process that makes no calls looks for that
 constexpr uint64_t kTellAfter = 10'000'000'000;  // ns of attempts after which the user is told what prevents a part
 
 enum : uint32_t { kUntold, kTelling, kTold };
@@ -237,6 +239,31 @@ uint64_t image_bound() {
   return page_up(bytes + bytes / 64);
 }
 
+uint64_t room_asked_for, room_asked_at;  // for the next image: bytes, and ticks; 0: for none
+uint32_t look_every_ms;
+int32_t look_timer = -1;  // the kernel's id
+
+// The next look comes after `first` nanoseconds, the others as ever.
+void look_in(uint64_t first) {
+  const uint64_t each[2] = {look_every_ms / 1000, look_every_ms % 1000 * 1'000'000ull};
+  const uint64_t when[4] = {each[0], each[1], first / 1'000'000'000, first % 1'000'000'000};
+  native(sys::timer_settime, look_timer, 0, when, 0);
+}
+
+// The collector takes tens of milliseconds to make room for a large image. The process asks for it ahead and goes on
+// meanwhile. False: the room is not ready.
+bool room_is_ready() {
+  const uint64_t there = __atomic_load_n(&trace_header()->image_room, __ATOMIC_ACQUIRE);
+  if (there < room_asked_for && !elapsed(room_asked_at, kAskAgain)) return false;
+  const uint64_t needed = image_bound();
+  if (room_asked_for && there >= needed) return true;
+  room_asked_for = page_up(needed + needed / 8);  // until it begins the process may get more memory
+  room_asked_at = ticks_now();
+  collector_image_room(room_asked_for);
+  if (look_timer >= 0) look_in(kLookForRoom);
+  return false;
+}
+
 bool copies_differ;  // a copy of the process lacks some of its memory
 int writer;          // the process that writes an image; 0: there is none
 
@@ -302,13 +329,11 @@ static void tell_obstacle(const char* why, long pause_ns) {
   collector_notice(on_standby ? "its recording cannot begin: " : "its recording cannot be cut off at the front: ", why);
 }
 
-static uint32_t look_every_ms;
-static int32_t look_timer = -1;  // the kernel's id
-
 // Only a timer of the process's own wakes it up safely: a signal from the collector could reach a program that it is
 // just about to execute, which has no handler and would die of it. The kernel removes timers and their signals first.
 void part_look_again() {
   look_timer = -1;
+  room_asked_for = 0;
   if (!look_every_ms) return;
   struct {
     uint64_t value;
@@ -319,9 +344,7 @@ void part_look_again() {
   if (failed(native(sys::timer_create, CLOCK_MONOTONIC, &event, &timer)))
     return;  // then a part begins when it wakes up
   look_timer = timer;
-  const uint64_t each[2] = {look_every_ms / 1000, look_every_ms % 1000 * 1'000'000ull};
-  const uint64_t when[4] = {each[0], each[1], each[0], each[1]};
-  native(sys::timer_settime, timer, 0, when, 0);
+  look_in(look_every_ms * 1'000'000ull);
 }
 
 void part_look_every(uint32_t milliseconds) {
@@ -377,7 +400,7 @@ static const char* enter_trace(uint64_t room, PartFor what) {
   for (uint32_t n = 0; n < control.area_count; n++) area_at(n)->sequence = 0;
   trace_header()->pid = pid;
   trace_header()->running = kComputing;
-  tried = began_trying = 0;
+  tried = began_trying = room_asked_for = 0;
   return nullptr;
 }
 
@@ -405,6 +428,7 @@ void part_begin(CallFrame* frame, ThreadArea* area) {
   if (why) return tell_obstacle(why, kLookAgain);
   part_reap();
   const bool copies = !writer && !copies_differ && native(sys::close_range, ~0u, ~0u, 0) == 0;
+  if (copies && !room_is_ready()) return tell_obstacle("there is no room for its image yet", kLookAgain);
   long pause_ns = kTryAgain;
   if (!ask_threads(area)) why = "a thread does not answer";
   else if (on_standby && (why = obstacle_of_threads(area))) pause_ns = kLookAgain;

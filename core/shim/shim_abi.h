@@ -374,6 +374,9 @@ enum RequestKind : uint32_t {
   // It does; the trace before is complete. No reply. A descriptor may be attached that is readable when the image is
   // written or never will be.
   kParted = 13,
+  // The process will soon want a part whose image may have `events` bytes. No reply; FileHeader::image_room changes
+  // when there is room for them.
+  kImageRoom = 14,
 };
 
 inline constexpr char kNoAddresses[] = "no room at the shim's addresses";  // Request::text of kEnding
@@ -387,7 +390,7 @@ struct Request {
                         // the effective user or group differ; kPart: not 0: nothing is to be recorded there
   uint32_t mapped_writable;  // kModule: not 0: a recorded process has the file mapped so
   uint64_t inode;            // kModule: of the file
-  uint64_t events;           // kExecutes: number of events in the sender's trace; kPart: bytes
+  uint64_t events;           // kExecutes: number of events in the sender's trace; kPart, kImageRoom: bytes
   char text[256];            // kModule, kSpawn, kExecutes, kHello if loader.cc has started it: a path; else a text
 };
 

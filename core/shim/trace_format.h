@@ -100,12 +100,14 @@ struct FileHeader {
   // Of a part whose image a copy of the process writes, while the process itself writes behind this offset; 0: there is
   // no such copy.
   uint64_t image_end;
+  uint64_t image_room;  // bytes that the collector has ready for the image of the next part; ~0: it can make none ready
   // Written by the program.
   alignas(64) RefusedCall refused[kMostRefused];
 };
 static_assert(sizeof(FileHeader) <= kHeaderSize);
 static_assert(__builtin_offsetof(FileHeader, allocated) == 192 && __builtin_offsetof(FileHeader, checksum) == 216 &&
-              __builtin_offsetof(FileHeader, image_end) == 224 && __builtin_offsetof(FileHeader, refused) == 256);
+              __builtin_offsetof(FileHeader, image_end) == 224 && __builtin_offsetof(FileHeader, image_room) == 232 &&
+              __builtin_offsetof(FileHeader, refused) == 256);
 
 // block_hash(bytes, seed): XXH3-64 over blocks of kHashBlock bytes, each block's hash the seed of the next; the last
 // block has 1 to kHashBlock bytes, or none if there are none at all. This is the longest input that XXH3 hashes without
