@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator
 
 from .answers import Output, brief, counted, named, ranges
 from .errors import Error, NodeEnded, NodeNotStarted, NoNode, UsageError
+from .frames import file_here, source_place
 from .points import StopPoint
 from .signals import handle
 from .table import GDB_COMMANDS, MOVES, OWNED, REFUSED, refusal, resolve
@@ -259,7 +260,6 @@ def forward(session: "Session", command: Command, out: Output) -> None:
 def _list_of(session: "Session", node: Any) -> str:
     """The gdb command for a bare `list` on a node. If the node stands in a library without source, it lists the lines of the
     innermost caller that has source. A second `list` at the same place shows the next lines."""
-    from .running import source_place  # written on top of this module
     here = (session.logical_time, session.backend.event(int(node)))
     if session.listed.get(int(node)) == here:
         return "list"
@@ -382,7 +382,6 @@ def _in_this_file(session: "Session", location: str) -> str:
     """A location; a bare line number is one of the file of the selected frame, or if that has no source, of its innermost caller with source."""
     if not location.isdigit():
         return location
-    from .running import file_here  # written on top of this module
     file = file_here(session, session.here)
     return f"{file}:{location}" if file else location
 

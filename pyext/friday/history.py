@@ -10,7 +10,7 @@ from .answers import Output, brief, counted, cut, shown, table
 from .commands import Command, Verb, tell_dropped
 from .errors import UsageError
 from .handlers import compile_condition
-from .origins import MOST_HOPS, bytes_text
+from .origins import MOST_HOPS, bytes_text, hop_place
 from .spans import MOST_CHANGES, First
 from .table import OWNED
 
@@ -183,7 +183,7 @@ def _input_text(session: "Session", node: "Node", name: str) -> str:
 def _lines(session: "Session", hops: "list[Hop]") -> list[str]:
     rows = [("hop", "node", "in", "value", "")]
     for number, hop in enumerate(hops, 1):
-        rows.append((str(number), hop.node.name, brief(hop.place) or hop.mark, hop.shown, hop.text))
+        rows.append((str(number), hop.node.name, hop_place(hop), hop.shown, hop.text))
     lines = table(rows)
     if hops and (inputs := hops[-1].inputs):
         lines.append("computed from " + ", ".join(f"{_input_text(session, hops[-1].node, each.name)} = {bytes_text(each.value)} (`origin {len(hops)}.{number}`)"

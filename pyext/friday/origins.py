@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
-from .answers import counted
+from .answers import brief, counted
 from .containers import text_of
 from .differences import shown
-from .errors import BadExpression, NoSymbol, UsageError
-from .spans import check, go_to, remembered
+from .errors import BadExpression, ComponentDied, Error, NoSymbol, UsageError
+from .frames import caller_place, own_code
+from .spans import START, check, go_to, remembered
 from .values import c_escape, c_quote
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ class Input:
 class Hop:
     """One step on the way back of a value. `how`: "copied", "computed" or "constant" (by an instruction), "received" and "sent" (by a
     message), "forked", "outside" (of the group), "begin" (there when the node's recording began) or "lost" (not followed further).
-    `mark`: the place, for `goto`. `place`: the function and line, or "". `value`: the bytes that are followed; `shown`: these as text, by
+    `mark`: the place, for `goto`. `place`: the function and line, or "". `caller`: if that is in a library, where the program's own code
+    has called it, or "". `value`: the bytes that are followed; `shown`: these as text, by
     the type of the expression where they are its whole value. `text`: what happened.
     `inputs`: of "computed"; `session.origin((hop, hop.inputs[0]))` follows one."""
     how: str
@@ -60,9 +62,17 @@ class Hop:
     inputs: tuple[Input, ...]
     thread: int
     shown: str
+    caller: str = ""
 
     def __repr__(self) -> str:
         return f"<{self.how} on {self.node!r} at {self.place or self.mark}: {self.text}>"
+
+
+def hop_place(hop: Hop) -> str:
+    """Where it is, for people: the program's own line, and the library's function in which it has happened."""
+    if hop.caller:
+        return f"{brief(hop.caller)}, in {brief(hop.place.partition(' at ')[0])}"
+    return brief(hop.place) or hop.mark
 
 
 def bytes_text(value: bytes) -> str:
@@ -158,9 +168,35 @@ def _part(type_: "Type | None", low: int, size: int, whole: int) -> "tuple[str, 
     return path.removeprefix(".") or _bytes_of(first, size, whole), type_
 
 
-def _hops(session: "Session", raw: "list[Any]", type_: "Type | None", is_text: bool) -> list[Hop]:
+def _callers(session: "Session", raw: "Sequence[Any]") -> dict[str, str]:
+    """Where the program's own code has called what stands at a hop in a library, by the hop's mark. The group stands elsewhere then."""
+    pcs: dict[int, set[int]] = {}
+    for each in raw:
+        if each.pc and each.mark != START:
+            pcs.setdefault(each.node, set()).add(each.pc)
+    own = {(node, pc) for node, all_ in pcs.items() for pc, is_own in zip(sorted(all_), own_code(session, node, sorted(all_))) if is_own}
+    callers = {}
+    for each in raw:
+        if each.pc and each.mark != START and (each.node, each.pc) not in own:
+            try:
+                stop = session.goto(each.mark)
+            except KeyboardInterrupt:
+                break  # the hops are worth more than these
+            except ComponentDied:
+                raise
+            except Error:
+                continue
+            if stop.kind == "interrupt":
+                break
+            if stop.kind == "reached":
+                callers[each.mark] = caller_place(session, each.node)
+    return callers
+
+
+def _hops(session: "Session", raw: "Sequence[Any]", type_: "Type | None", is_text: bool) -> list[Hop]:
     """`type_`: of the value that is followed; None if it is not known. is_text: it is the characters of a string."""
     hops = []
+    callers = _callers(session, raw)
     for each in raw:
         text = each.text
         if each.swapped:
@@ -169,7 +205,8 @@ def _hops(session: "Session", raw: "list[Any]", type_: "Type | None", is_text: b
             part, type_ = _part(type_, each.part_at, len(each.value), each.part_of)
             text = f"{part}: {text}"
         hops.append(Hop(each.how, session.nodes.all[each.node], each.mark, session.backend.location(each.node, each.pc) if each.pc else "", each.value, text,
-                        tuple(Input(str(one.bytes), one.value, one.bytes) for one in each.inputs), each.thread, _text(each.value) if is_text else _shown(type_, each.value)))
+                        tuple(Input(str(one.bytes), one.value, one.bytes) for one in each.inputs), each.thread, _text(each.value) if is_text else _shown(type_, each.value),
+                        callers.get(each.mark, "")))
     return hops
 
 

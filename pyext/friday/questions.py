@@ -8,7 +8,8 @@ from .commands import Command, Verb
 from .differences import differences, shown
 from .errors import UsageError
 from .info import last_step
-from .running import frame_of, one_node
+from .frames import frame_of
+from .running import one_node
 
 if TYPE_CHECKING:
     from .backend import Message

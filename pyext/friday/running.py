@@ -12,6 +12,7 @@ from .commands import Command, Verb, forward, nearest
 from .containers import Items, Map
 from .differences import differences
 from .errors import Error, NoSymbol, UsageError
+from .frames import caller_of, frame_of, is_of_system
 from .handlers import compile_condition
 from .history import PLACES, goes_to, hop, set_checkpoints
 from .info import not_searched, regular
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
     from .points import Hit
     from .sessions import Session
 
-_FRAME = re.compile(r"#\d+\s+(?:0x[0-9a-f]+ in )?")
-_SYSROOT = re.compile(r"(?<= )/\S*/friday-session-\w+/\d+(?=/)")  # where gdb finds the recorded copies of libraries
-_SOURCE = re.compile(r"\d+\t")
-_PLACE = re.compile(r" at (\S+):(\d+)\Z")
-_SYSTEM = ("/usr/include/", "/usr/lib/")  # where the sources of libraries' headers are
 _SECONDS = re.compile(r"-?\d+(\.\d*)?\s*s?\Z")  # negative: before the end
 _EPOCH = 1e8  # more seconds than a recording lasts: a real time, in seconds since 1970
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
@@ -43,68 +39,6 @@ SCOPES = ("node", "group")
 BACKWARD = ("reverse-step", "reverse-next", "reverse-stepi", "reverse-nexti", "reverse-finish")
 SYNCS = ("clock", "causal", "free")
 SETTINGS = ("scope", "sync", "gdb", "patch-stores", "checkpoints", "pager")  # the settings that are Friday's own
-
-
-def frame_of(session: "Session", node: int) -> tuple[str, str]:
-    """The place where a node stands, as gdb shows the frame but without its number, and the source line; each "" if unknown."""
-    try:
-        first, *rest = session.backend.gdb(node, "frame").splitlines() or [""]
-    except Error:
-        return "", ""
-    while rest and not _SOURCE.match(rest[0]) and rest[0][:1] == " ":  # gdb breaks a long list of arguments into lines
-        first += " " + rest.pop(0).strip()
-    source = rest[0] if rest and _SOURCE.match(rest[0]) else ""
-    place = _PLACE.search(first)
-    if place and source in (f"{place[2]}\tin {place[1]}", f"{place[2]}\t{place[1]}: No such file or directory."):
-        source = ""
-    return _SYSROOT.sub("", _FRAME.sub("", first, count=1)), source
-
-
-# The number of the innermost frame in the program's own code, which templates of a library's headers are not, or else in code whose source
-# file exists here: that of a library seldom does.
-_OWN_FRAME = f"""
-import gdb, os
-def friday_own_frame():
-    frame, number, here = gdb.newest_frame(), 0, ""
-    while frame is not None and number < 20:
-        symtab = frame.find_sal().symtab
-        if symtab is not None:
-            function = frame.function()
-            of_system = (function.symtab if function else symtab).fullname().startswith({_SYSTEM})
-            if (symtab.objfile.owner or symtab.objfile).filename == gdb.current_progspace().filename and not of_system:
-                return number
-            if here == "" and not of_system and os.path.exists(symtab.fullname()):
-                here = number
-        frame, number = frame.older(), number + 1
-    return here
-print(friday_own_frame())
-"""
-OWN_FRAME = f"python exec({_OWN_FRAME!r})"
-
-
-def caller_of(session: "Session", node: int) -> str:
-    """The innermost frame in the program's own code, as gdb shows it; "" if there is none."""
-    try:
-        number = session.backend.gdb(node, OWN_FRAME).strip()
-        frames = dict(re.findall(r"^#(\d+)\s+(.*(?:\n(?!#).*)*)", session.backend.gdb(node, "backtrace 20") if number else "", flags=re.M))
-    except Error:
-        return ""
-    return " ".join(re.sub(r"^0x[0-9a-f]+ in ", "", frames.get(number, "")).split())
-
-
-def source_place(session: "Session", node: int) -> str:
-    """FILE:LINE of the innermost frame outside of libraries if the frame where the node stands has no source; otherwise "", since
-    gdb's own `list` shows the selected frame."""
-    _, source = frame_of(session, node)
-    found = None if source else _PLACE.search(caller_of(session, node))
-    return f"{found[1]}:{found[2]}" if found else ""
-
-
-def file_here(session: "Session", node: int) -> str:
-    """The source file of the frame that is selected on a node, or if that has no source, of its innermost caller outside of libraries."""
-    place, source = frame_of(session, node)
-    found = _PLACE.search(place if source else caller_of(session, node))
-    return found[1] if found else ""
 
 
 def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -> list[str]:
@@ -121,9 +55,7 @@ def stop_lines(session: "Session", stop: "Stop", hidden: Collection[int] = ()) -
     place, source = frame_of(session, int(node))
     place = place or stop.location or ""
     asked_for = any(id_ in session.points and session.points[id_].kind == "breakpoint" for id_ in stop.ids)
-    file = _PLACE.search(place)
-    in_library = not source or (file is not None and file[1].startswith(_SYSTEM))
-    if in_library and not asked_for and (caller := caller_of(session, int(node))) and caller != place:
+    if (not source or is_of_system(place)) and not asked_for and (caller := caller_of(session, int(node))) and caller != place:
         place += f", called from {caller}"
     if stop.kind == "reached" and not stop.pc:
         time_ = f"{stop.logical_time} s"

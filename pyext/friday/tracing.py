@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import at
 from .errors import ComponentDied, Error
-from .origins import Hop, origin
+from .origins import Hop, hop_place, origin
 
 if TYPE_CHECKING:
     from .sessions import Session
@@ -91,4 +91,4 @@ def _way(session: "Session", node: int, expression: str) -> list[str]:
 
 def hop_text(hop: Hop) -> str:
     """A hop on one line."""
-    return f"node {hop.node} ({hop.node.name}) {hop.place or hop.mark}: {hop.shown}: {hop.text} [{hop.mark}]"
+    return f"node {hop.node} ({hop.node.name}) {hop_place(hop)}: {hop.shown}: {hop.text} [{hop.mark}]"

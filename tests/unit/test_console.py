@@ -14,7 +14,7 @@ from friday import table
 from friday.answers import Output, ranges
 from friday.commands import is_of_all
 from friday.console import Console
-from friday.running import OWN_FRAME
+from friday.frames import OWN_FRAME
 from friday.teaching import LIST_NAMES
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
