@@ -198,3 +198,16 @@ def test_the_page_of_the_format_names_what_files_begin_with(recorder):
     page = (ROOT / "docs" / "trace-format.md").read_text()
     files = [*(recording.path / "cache").iterdir(), *recording.path.glob("nodes/*/trace")]
     assert {file.read_bytes()[:8].decode() for file in files if file.is_file()} <= set(re.findall("`(FRIDAY..)`", page)), files
+
+
+def test_the_group_of_the_readme(recorder, ports):
+    """The file that the README shows, with ports that are free."""
+    group, = (fence[2] for fence in _FENCE.finditer((ROOT / "README.md").read_text()) if fence[1] == "toml")
+    for shown, free in zip(("7000", "7001"), ports(2)):
+        group = group.replace(shown, str(free))
+    file = recorder.directory / "GROUP.toml"
+    file.write_text(group)
+    done = recorder.run([recorder.friday, "record", "-o", "REC", "--group", file])
+    assert done.returncode == 0, done.stderr
+    recorder.verify(recorder.directory / "REC")
+    assert [node["name"] for node in recorder.info(recorder.directory / "REC")["nodes"]] == ["primary", "replica"]
