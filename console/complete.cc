@@ -45,10 +45,7 @@ std::vector<std::string> node_names(const std::vector<std::string>& words) {
 // The sessions, for commands whose words are recordings.
 std::vector<std::string> sessions() {
   std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator place(sessions_directory(), error), end; !error && place != end;
-       place.increment(error))
-    names.push_back(printable(place->path().filename().string()));
+  for (const auto& place : recordings_in(sessions_directory())) names.push_back(printable(place.filename().string()));
   return names;
 }
 

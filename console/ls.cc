@@ -148,22 +148,6 @@ std::vector<std::string> summary_row(const std::string& name, const json& record
           printable(ends_text(recording))};
 }
 
-bool is_recording(const fs::path& place) {
-  std::error_code unknown;
-  return fs::exists(place / "recording.json", unknown);
-}
-
-// The recordings in a directory, by name.
-std::vector<fs::path> recordings_in(const fs::path& directory) {
-  std::vector<fs::path> found;
-  std::error_code unreadable;
-  for (auto entry = fs::directory_iterator(directory, fs::directory_options::skip_permission_denied, unreadable);
-       !unreadable && entry != fs::directory_iterator(); entry.increment(unreadable))
-    if (is_recording(entry->path())) found.push_back(entry->path());
-  std::ranges::sort(found);
-  return found;
-}
-
 // A recording is shown with its nodes, a directory with the recordings in it. One that cannot be read is told, and the
 // others are shown.
 int run_ls(const LsOptions& options) {

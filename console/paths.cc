@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <filesystem>
@@ -41,6 +42,22 @@ std::string recording_named(const std::string& text) {
   if (text.empty() || text.find('/') != std::string::npos || std::filesystem::exists(text, unknown)) return text;
   const std::string session = sessions_directory() + "/" + text;
   return std::filesystem::is_directory(session, unknown) ? session : text;
+}
+
+bool is_recording(const std::filesystem::path& place) {
+  std::error_code unknown;
+  return std::filesystem::exists(place / "recording.json", unknown);
+}
+
+std::vector<std::filesystem::path> recordings_in(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> found;
+  std::error_code unreadable;
+  for (auto entry = std::filesystem::directory_iterator(
+           directory, std::filesystem::directory_options::skip_permission_denied, unreadable);
+       !unreadable && entry != std::filesystem::directory_iterator(); entry.increment(unreadable))
+    if (is_recording(entry->path())) found.push_back(entry->path());
+  std::ranges::sort(found);
+  return found;
 }
 
 }  // namespace friday

@@ -1,7 +1,9 @@
 // Finds the installed or built parts of Friday, relative to the running executable.
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 namespace friday {
 
@@ -18,5 +20,8 @@ std::string sessions_directory();
 // The directory of the recording that a command line names: a path or, if there is nothing of that name and it has no
 // slash, the name of a session.
 std::string recording_named(const std::string& text);
+bool is_recording(const std::filesystem::path& place);
+// The recordings in a directory, in the order of their names.
+std::vector<std::filesystem::path> recordings_in(const std::filesystem::path& directory);
 
 }  // namespace friday
