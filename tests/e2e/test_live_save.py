@@ -33,7 +33,8 @@ def test_at_any_moment(program, options, recorder):
     chance = random.Random(7)
     running = recorder.start_record([PYTHON, "-c", program, "8"], name="it", options=options)
     recording = running.recording
-    wait_until(lambda: (recording / "nodes" / "0" / "node.json").exists(), "nothing is recorded", 30 * SLOWNESS)
+    wait_until(lambda: (recording / "nodes" / "0" / "node.json").exists() and recorder.info(recording)["nodes"][0]["events"] > 0,
+               "nothing is recorded", 30 * SLOWNESS)
     saved, end = [], time.monotonic() + 6
     while time.monotonic() < end:
         time.sleep(chance.uniform(0.1, 0.6))
