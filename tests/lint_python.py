@@ -3,12 +3,16 @@
 What it does not complain of: a line that says `# noqa`, a package's __init__.py that imports what the package offers, and
 fixtures, which tests import by name and take as parameters of the same name. The parts of gdb's helper script
 (core/mi/CMakeLists.txt) are read as the one script that gdb gets.
+
+Beside that: what a file takes from a module in its folder (`module.name`) must be there.
 """
 
 import ast
+import functools
 import pathlib
 import re
 import sys
+from typing import Iterator
 
 from pyflakes import checker, messages
 
@@ -26,6 +30,35 @@ def parameters(tree: ast.AST) -> set[str]:
     names = {argument.arg for node in ast.walk(tree) if isinstance(node, ast.arguments) for argument in node.args}
     marks = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "usefixtures"]
     return names | {argument.value for mark in marks for argument in mark.args if isinstance(argument, ast.Constant)}
+
+
+@functools.cache
+def offered(module: pathlib.Path) -> set[str] | None:
+    """The names that the module's file binds; None if it imports all that another one has."""
+    names = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
+    return None if "*" in names or "__getattr__" in names else names
+
+
+def missing(path: pathlib.Path, tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """(line, what is wrong there) for each name that a module in the same folder lacks."""
+    imports = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    modules = {alias.asname or alias.name: path.with_name(alias.name + ".py") for alias in imports}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or not isinstance(node.ctx, ast.Load):
+            continue
+        module = modules.get(node.value.id)
+        if module is None or not module.is_file() or node.attr.startswith("__"):
+            continue
+        names = offered(module)
+        if names is not None and node.attr not in names:
+            yield node.lineno, f"{module.name} has no {node.attr}"
 
 
 def complaints(name: str, text: str, builtins: set[str] = frozenset()) -> list[tuple[int, str]]:
@@ -47,7 +80,7 @@ def complaints(name: str, text: str, builtins: set[str] = frozenset()) -> list[t
         if isinstance(message, messages.RedefinedWhileUnused) and message.message_args[0] in fixtures:
             continue
         found.append((message.lineno, message.message % message.message_args))
-    return sorted(found)
+    return sorted([*found, *missing(ROOT / name, tree)])
 
 
 def main() -> int:
