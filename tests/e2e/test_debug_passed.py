@@ -109,5 +109,5 @@ def test_a_watch_of_them_says_that_it_does_not_follow_them(recorded, opened):  #
     session = opened(recorded)
     break_at(session, last_line())
     session.watch("order->amounts[1]")
-    assert [notice for notice in session.backend.take_notices() if "watch" in notice] == [
+    assert [notice for notice in session.backend.take_notices() if "watch 2" in notice] == [
         "watch 2: order->amounts[1] is watched at its present address, as with -l: only gdb finds the variables in it"]

@@ -166,8 +166,9 @@ def test_every_call_of_the_table_is_made(start, recorder, capsys):
 
 
 def test_readers_of_the_list_agree():
-    """CMake builds what this file runs: every program has a source, and every source is named, by the list or by CMake for a test of
-    its own."""
+    """CMake builds what this file runs: every program has a source, and every source is named, by the list, by CMake for a test of its
+    own, or by a test that compiles it."""
     named = {target.program for target in TARGETS} | set(re.findall(r"\w+", (LIST.parent / "CMakeLists.txt").read_text()))
+    named |= {name for test in pathlib.Path(__file__).parent.glob("test_*.py") for name in re.findall(r"\b(\w+)\.cc?\"", test.read_text())}
     sources = {re.sub(r"\.cc?$", "", file.name) for file in LIST.parent.glob("*.c*") if file.suffix in (".c", ".cc") and not file.name.startswith("stop_")}
     assert sources <= named and {target.source for target in TARGETS} <= sources
