@@ -135,6 +135,14 @@ void area_leave(ThreadArea* area, int code) {
   friday_exit_thread((uint64_t)area + kAreaKept, kSize, (uint64_t)code);
 }
 
+ThreadArea* living_thread(uint32_t tid) {
+  for (uint32_t slot = 0; slot < control.area_count; slot++) {
+    ThreadArea* area = area_at(slot);
+    if (area->alive && area->tid == tid) return area;
+  }
+  return nullptr;
+}
+
 void areas_forked(const ThreadArea* only) {
   was_forked = true;
   guard = first_unused = last_unused = 0;

@@ -23,12 +23,6 @@ bool load(uint64_t address, uint32_t* value) {
 }
 void store(uint64_t address, uint32_t value) { friday_copy_out((void*)address, &value, 4); }
 
-bool lives(uint32_t tid) {
-  for (uint32_t n = 0; n < control.area_count; n++)
-    if (area_at(n)->alive && area_at(n)->tid == tid) return true;
-  return false;
-}
-
 // Records or replays the program's call, whose result the shim has computed. `word` is the address of a futex word that
 // the call has written and that a replay cannot compute; 0 if there is none.
 void finish(CallFrame* frame, ThreadArea* area, long result, uint64_t word = 0) {
@@ -122,7 +116,7 @@ void lock(CallFrame* frame, ThreadArea* area, bool only_try) {
     }
     if (owner == area->tid) return finish(frame, area, -EDEADLK);
     if (only_try) return finish(frame, area, -EAGAIN);
-    if ((frame->rsi & FUTEX_PRIVATE_FLAG) && !lives(owner)) return finish(frame, area, -ESRCH);
+    if ((frame->rsi & FUTEX_PRIVATE_FLAG) && !living_thread(owner)) return finish(frame, area, -ESRCH);
     store(word, value | FUTEX_WAITERS);
     long result;
     if (!wait(frame, area, value | FUTEX_WAITERS, &result)) return;

@@ -5,6 +5,7 @@
 
 #include "core/shim/calls.h"
 #include "core/shim/kernel_structs.h"
+#include "core/shim/process.h"
 #include "core/shim/trace.h"
 
 namespace friday::shim {
@@ -14,10 +15,7 @@ using namespace format;
 bool fills(int pipe) { return (native(sys::fcntl, pipe, F_GETFL, 0) & O_ACCMODE) == 0; }
 
 bool is_own(uint64_t pid) {
-  if (pid == (uint64_t)native(sys::getpid)) return true;
-  for (uint32_t n = 0; n < control.area_count; n++)
-    if (area_at(n)->alive && area_at(n)->tid == pid) return true;
-  return false;
+  return pid == (uint64_t)native(sys::getpid) || (pid == (uint32_t)pid && living_thread((uint32_t)pid));
 }
 
 void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long result) {

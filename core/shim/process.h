@@ -35,6 +35,8 @@ void area_not_used(ThreadArea* area);  // a thread could not be created for it
 void area_ends(ThreadArea* area);      // its thread ends, and calls area_leave() soon
 // Unmaps the stacks of the calling thread's area and ends the thread. No signal may be delivered on them any more.
 [[noreturn]] void area_leave(ThreadArea* area, int code);
+ThreadArea* living_thread(
+    uint32_t tid);  // the area of the thread with this id, as the program knows it; null: none lives
 void areas_forked(const ThreadArea* only);  // in a new process: no other area has a thread
 
 // ---- part.cc: the recording of a running process goes on in a new trace, a part, which begins with a start image

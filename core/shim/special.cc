@@ -101,9 +101,7 @@ long local_tid_address(CallFrame* frame, ThreadArea* area) {
 
 long local_get_robust_list(CallFrame* frame, ThreadArea* area) {
   const uint64_t* a = arguments_of(frame);
-  const ThreadArea* of = a[0] ? nullptr : area;
-  for (uint32_t n = 0; n < control.area_count && !of; n++)
-    if (area_at(n)->alive && area_at(n)->tid == (uint32_t)a[0]) of = area_at(n);
+  const ThreadArea* of = a[0] ? living_thread((uint32_t)a[0]) : area;
   if (!of) return -ESRCH;
   const uint64_t size = sizeof(robust_list_head);
   friday_copy_out((void*)a[1], &of->robust_list, 8);

@@ -4,6 +4,7 @@
 #include <linux/prctl.h>
 
 #include "core/shim/memory.h"
+#include "core/shim/process.h"
 #include "core/shim/replay.h"
 #include "core/shim/thread_name.h"
 #include "core/shim/trace.h"
@@ -49,14 +50,6 @@ void set_name(ThreadArea* area, const char* name, uint64_t length) {
   kept[i] = 0;
 }
 
-ThreadArea* living(uint32_t tid) {
-  for (uint32_t n = 0; n < control.area_count; n++) {
-    ThreadArea* area = area_at(n);
-    if (area->tid == tid && area->alive) return area;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 // A write is taken for a name only while every call that the thread has made since the open was about the descriptor.
@@ -75,7 +68,8 @@ void replay_thread_name(ThreadArea* area, uint64_t call, const uint64_t* argumen
   if (!mine->names_tid) return;
   const bool about = (uint32_t)arguments[0] == mine->names_by && call != sys::close && call != sys::dup2;
   if (about && call == sys::write && result > 0)
-    if (ThreadArea* named = living(mine->names_tid)) set_name(named, (const char*)arguments[1], (uint64_t)result);
+    if (ThreadArea* named = living_thread(mine->names_tid))
+      set_name(named, (const char*)arguments[1], (uint64_t)result);
   if (!about) mine->names_tid = 0;
 }
 
