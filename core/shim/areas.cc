@@ -19,8 +19,7 @@ constexpr int kMostLooks = 4;        // at areas whose threads may not have left
 
 uint32_t next_number;
 bool was_forked;
-// Queue of the areas whose threads have ended or are about to, linked by ThreadArea::next: slot + 1; 0: it is empty.
-uint32_t first_unused, last_unused;
+AreaQueue unused;  // those whose threads have ended or are about to
 // Spin lock of these and of Control::area_count. After the end of the recording several threads may be created at once.
 uint32_t guard;
 
@@ -33,26 +32,13 @@ class Guarded {
   Guarded(const Guarded&) = delete;
 };
 
-void put_into_queue(ThreadArea* area) {
-  area->next = 0;
-  if (last_unused) area_at(last_unused - 1)->next = area->slot + 1;
-  else first_unused = area->slot + 1;
-  last_unused = area->slot + 1;
-}
-
-ThreadArea* take_from_queue() {
-  ThreadArea* area = area_at(first_unused - 1);
-  first_unused = area->next;
-  if (!first_unused) last_unused = 0;
-  return area;
-}
-
 // An area that has been used before and that no thread uses any more; null: there is none.
 ThreadArea* unused_area() {
-  for (int looks = 0; looks < kMostLooks && first_unused; looks++) {
-    ThreadArea* area = take_from_queue();
+  for (int looks = 0; looks < kMostLooks && unused.first; looks++) {
+    ThreadArea* area = unused.front();
+    unused.remove(area, nullptr);
     if (!__atomic_load_n(&area->in_use, __ATOMIC_ACQUIRE)) return area;
-    put_into_queue(area);
+    unused.put(area);
   }
   return nullptr;
 }
@@ -77,7 +63,7 @@ ThreadArea* create(uint32_t number) {
   if (slot >= kMaxThreads) return nullptr;
   if (anew) area = area_at(slot);
   if (!map_area(area, anew)) {
-    if (!anew) put_into_queue(area);
+    if (!anew) unused.put(area);
     return nullptr;
   }
   if (!anew) memset(area, 0, kAreaKept);
@@ -119,13 +105,13 @@ void area_not_used(ThreadArea* area) {
   const Guarded guarded;
   area->alive = area->in_use = 0;
   if (next_number == area->number + 1) next_number--;
-  put_into_queue(area);
+  unused.put(area);
 }
 
 void area_ends(ThreadArea* area) {
   area->alive = 0;
   const Guarded guarded;
-  put_into_queue(area);
+  unused.put(area);
 }
 
 void area_leave(ThreadArea* area, int code) {
@@ -145,13 +131,14 @@ ThreadArea* living_thread(uint32_t tid) {
 
 void areas_forked(const ThreadArea* only) {
   was_forked = true;
-  guard = first_unused = last_unused = 0;
+  guard = 0;
+  unused = {};
   for (uint32_t slot = 0; slot < control.area_count; slot++) {
     ThreadArea* area = area_at(slot);
     area->self = area, area->slot = slot;  // another thread may have been creating it
     if (area == only) continue;
     area->alive = area->in_use = 0;
-    put_into_queue(area);
+    unused.put(area);
   }
 }
 

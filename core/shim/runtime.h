@@ -119,6 +119,22 @@ inline ThreadArea* area_at(uint64_t slot) { return (ThreadArea*)area_address(slo
 // The area of the thread with this number. If there is no such thread, another one's: see area_is_of().
 inline ThreadArea* area_of(uint32_t number) { return area_at(slots[number % kNumberedSlots]); }
 inline bool area_is_of(const ThreadArea* area, uint32_t number) { return area->alive && area->number == number; }
+// A queue of areas, linked by ThreadArea::next. An area is in one at a time.
+struct AreaQueue {
+  uint32_t first, last;  // slot + 1; 0: it is empty
+
+  void put(ThreadArea* area) {
+    area->next = 0;
+    (last ? area_at(last - 1)->next : first) = area->slot + 1;
+    last = area->slot + 1;
+  }
+  // `before`: the one in front of it; null: it is the first.
+  void remove(const ThreadArea* area, ThreadArea* before) {
+    (before ? before->next : first) = area->next;
+    if (!area->next) last = before ? before->slot + 1 : 0;
+  }
+  ThreadArea* front() const { return first ? area_at(first - 1) : nullptr; }
+};
 inline bool all_zero(const uint64_t* words, uint64_t count) {
   for (uint64_t i = 0; i < count; i++)
     if (words[i]) return false;

@@ -23,11 +23,10 @@ constexpr int kYields = 8;            // how often a patient waiter polls, at le
 constexpr unsigned kLongKept = 1000;  // looks, one a millisecond, after which a kept token is noted
 
 uint32_t state;
-uint32_t guard;    // spin lock of the queue
-uint32_t waiting;  // threads in the queue
-uint32_t patient;  // those of them that poll, and need not be woken
-// Queue of waiting threads, the oldest first, linked by ThreadArea::next: the slot of the area + 1; 0: it is empty.
-uint32_t first_waiting, last_waiting;
+uint32_t guard;            // spin lock of the queue
+uint32_t waiting;          // threads in the queue
+uint32_t patient;          // those of them that poll, and need not be woken
+AreaQueue queue;           // of the waiting threads, the oldest first
 uint64_t held_since;       // ticks at which the present turn began
 uint32_t held_on;          // processor on which the holder was seen last
 bool spared;               // the holder must not be poked
@@ -47,16 +46,13 @@ bool move(uint32_t from, uint32_t to) {
 }
 
 void enter_queue(ThreadArea* area) {
-  area->next = 0;
-  (last_waiting ? area_at(last_waiting - 1)->next : first_waiting) = area->slot + 1;
-  last_waiting = area->slot + 1;
+  queue.put(area);
   waiting++;
 }
 
-// `before`: the one in front of it in the queue; null: it is the first.
+// `before`: as for AreaQueue.
 void remove(ThreadArea* area, ThreadArea* before) {
-  (before ? before->next : first_waiting) = area->next;
-  if (!area->next) last_waiting = before ? before->slot + 1 : 0;
+  queue.remove(area, before);
   waiting--;
   end_patience(&area->patient, &patient);
 }
@@ -69,7 +65,7 @@ void wake(ThreadArea* area) {
 // Gives the token, which the caller has, to the oldest waiter, or frees it. The guard is held, and is released here.
 void pass_on() {
   if (waiting) {
-    ThreadArea* next = area_at(first_waiting - 1);
+    ThreadArea* next = queue.front();
     remove(next, nullptr);
     __atomic_store_n(&state, kHeld | next->slot, __ATOMIC_SEQ_CST);
     held_since = ticks_now();
@@ -85,13 +81,13 @@ void pass_on() {
 // How many threads have waited longer than this one, which is in the queue.
 uint32_t place_in_queue(const ThreadArea* area) {
   uint32_t place = 0;
-  for (uint32_t at = first_waiting; at && at != area->slot + 1; at = area_at(at - 1)->next) place++;
+  for (uint32_t at = queue.first; at && at != area->slot + 1; at = area_at(at - 1)->next) place++;
   return place;
 }
 
 void leave_queue(ThreadArea* area) {
   ThreadArea* before = nullptr;
-  for (uint32_t at = first_waiting; at; at = before->next) {
+  for (uint32_t at = queue.first; at; at = before->next) {
     if (at == area->slot + 1) return remove(area, before);
     before = area_at(at - 1);
   }
@@ -147,7 +143,8 @@ void log_release(ThreadArea* lender) {
 
 void token_start(ThreadArea* first) {
   state = kHeld | first->slot;
-  guard = waiting = first_waiting = last_waiting = patient = first->patient = 0;
+  guard = waiting = patient = first->patient = 0;
+  queue = {};
   held_since = ticks_now();
   held_on = kNowhere;
   live_threads = 1;
