@@ -84,7 +84,11 @@ Result<void> WatchSet::arm(const WatchRange& range, bool allow_any_page, bool ma
     return fail(ErrorCode::usage, "cannot watch {} bytes at {}", range.size, range.low);
   bool followed = true;
   for (uint64_t page = page_of(low); page < high; page += page_size) followed = followed && pages_.contains(page);
-  if (ran_since_ && !followed) layout_known_ = false;
+  if (ran_since_ && !followed) {
+    layout_known_ = false;
+    FRIDAY_TRY_VOID(load_layout());
+    ran_since_ = false;
+  }
   FRIDAY_TRY_VOID(load_layout());
   may_wait = may_wait && range.access == WatchAccess::write;
   PageUse use = PageUse::ordinary;
@@ -160,6 +164,7 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
   FaultOutcome outcome;
   uint64_t page = page_of(address.value);
   if (!protects(address)) return outcome;
+  ran_since_ = true;
   stored_.clear();
   ++statistics_.faults;
   FRIDAY_TRY(registers, node_.registers(thread));
@@ -248,6 +253,7 @@ Result<const Instruction*> WatchSet::decode_at(Addr pc) {
 Result<std::optional<FaultOutcome>> WatchSet::on_debug_trap(ThreadId thread, bool in_program) {
   const uint32_t seen = node_.take_debug_hits(thread);
   if (!seen) return std::optional<FaultOutcome>{};
+  ran_since_ = true;
   stored_.clear();
   FaultOutcome outcome;
   outcome.how = FaultOutcome::How::stepped;

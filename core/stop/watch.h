@@ -216,9 +216,9 @@ class WatchSet {
   uint32_t next_slot_ = 1;
   uint64_t version_ = 0;
   bool layout_known_ = false;
-  // The program has run since layout_ was read. It reports only mapping calls that affect watched pages, so layout_ may
-  // be stale elsewhere.
-  bool ran_since_ = false;
+  // The program may have run since arm() has read layout_. It reports only mapping calls that affect watched pages, so
+  // layout_ may be stale elsewhere. Who reads it while the program runs on behind a fault leaves this as it is.
+  bool ran_since_ = true;
   std::vector<Mapping> layout_;
   std::vector<std::pair<uint64_t, ThreadId>> thread_blocks_;  // by fs_base
   std::unordered_map<uint64_t, Instruction> decoded_;         // storing instructions seen so far, by address

@@ -31,7 +31,6 @@ Result<void> WatchSet::load_layout() {
     if (auto registers = node_.registers(thread.id); registers && registers->fs_base != 0)
       thread_blocks_.emplace_back(registers->fs_base, thread.id);
   layout_known_ = true;
-  ran_since_ = false;
   return {};
 }
 

@@ -48,6 +48,22 @@ def test_memory_that_is_mapped_after_the_watch_was_set(maps, opened):
     assert stores == [(value, [value]) for value in range(1, 8)]
 
 
+far = recorded_target("watch_far")
+
+
+@pytest.mark.parametrize("breakpoints", [[], ["exit"], ["stored", "exit"]], ids=lambda names: "-".join(names) or "none")
+def test_memory_that_is_mapped_while_other_stores_to_the_page_of_its_pointer_are_passed_over(breakpoints, far, opened):
+    """What was known of the mappings is out of date when the pointer is stored, though the program has not stopped since."""
+    assert far.returncode == 0, far
+    session = opened(far)
+    seen = []
+    for place in breakpoints:
+        session.breakpoint(place, lambda: None)
+    session.watch("state.cell->value", lambda hit: seen.append((hit.old, hit.new)))
+    run_to_end(session)
+    assert seen == [(None, 0), *((n, n + 1) for n in range(5))], seen
+
+
 def test_a_place_stays_where_it_was_when_the_pointer_moves_on(maps, opened):
     """`cell` points elsewhere after the fourth store: what is stored there is no hit of a watch of the place it had."""
     session = opened(maps)
