@@ -9,11 +9,15 @@
 #include <linux/magic.h>
 #include <linux/memfd.h>
 #include <linux/mman.h>
+#include <linux/sched.h>
 #include <linux/shm.h>
+#include <linux/signal.h>
+#include <linux/wait.h>
 
 #include "core/shim/memory.h"
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
+#include "core/shim/signals.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
 
@@ -54,8 +58,27 @@ void write_pages(uint64_t object, uint64_t offset, uint64_t length, Read&& read)
   }
 }
 
-// Writes the contents of a file within [from, to), without its holes. False: the file cannot be read.
-bool write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
+// Does the work in a process of its own that has this one's memory, as a vfork child has it, and copies of its
+// descriptors. A process that closes a file loses all locks that it holds on it (fcntl(2)), and here those are the
+// program's. False: no process can be made.
+template <typename Work>
+bool do_apart(Work&& work) {
+  uint64_t mask = 0;
+  const uint64_t everything = kAllButDispatch;
+  native(sys::rt_sigprocmask, SIG_SETMASK, &everything, &mask, 8);
+  const long pid = native(sys::clone, CLONE_VM | CLONE_VFORK, 0, 0, 0, 0);  // it reports its end to nobody by a signal
+  if (pid == 0) {
+    work();
+    native(sys::exit, 0);
+  }
+  while (pid > 0 && native(sys::wait4, pid, 0, __WALL, 0) == -EINTR) {}
+  native(sys::rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+  return !failed(pid);
+}
+
+// Writes the contents of a file within [from, to), without its holes. False: the file cannot be read. In a process of
+// its own.
+bool write_file_here(uint64_t object, int fd, uint64_t from, uint64_t to) {
   // A file description of its own, because searching for data moves the file offset.
   const long own = native(sys::open, DescriptorLink(fd).text, O_RDONLY | O_CLOEXEC, 0);
   if (failed(own)) {
@@ -76,8 +99,12 @@ bool write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
     });
     from = end;
   }
-  if (!failed(own)) native(sys::close, own);
-  return true;
+  return true;  // `own` is closed with the process
+}
+
+bool write_file(uint64_t object, int fd, uint64_t from, uint64_t to) {
+  bool written = false;
+  return do_apart([&] { written = write_file_here(object, fd, from, to); }) && written;
 }
 
 // Writes the contents of a mapping, without pages that were never touched.
@@ -184,7 +211,10 @@ bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset,
   *part = {object, offset, length, address, offset + length, fresh ? kObjectIsNew : 0u, 0};
   if (fd >= 0) {
     part->size = size_of((uint64_t)fd);
-    write_file(object, fd, offset, min(part->size, offset + length));
+    const uint64_t end = min(part->size, offset + length);
+    const bool written = offset >= end || write_file(object, fd, offset, end);
+    if (!written && readable) write_memory(object, offset, address, page_up(end - offset));
+    else if (!written) trace_end(kEndRefused, 0, "a file that is mapped as shared memory cannot be read");
   } else if (readable) {
     write_memory(object, offset, address, length);
   }
@@ -450,14 +480,19 @@ SharedChanges shared_record_changes(const CallFrame* frame, ChangedFile file, lo
   SharedChanges changes;
   note_changes(frame, file.object, result, &changes);
   const bool by_path = frame->rax == sys::truncate;
-  const int fd = by_path ? (int)native(sys::open, frame->rdi, O_RDONLY | O_CLOEXEC, 0) : changed_file(frame);
-  note_grown(file, by_path ? frame->rsi : fd < 0 ? 0 : size_of((uint64_t)fd), &changes);
-  for (unsigned n = 0; n < changes.count; n++) {
-    const SharedWritePart& step = changes.steps[n];
-    if (step.change == kChangePages)
-      changes.known &= write_file(file.object, fd, step.offset, step.offset + step.length);
-  }
-  if (by_path && fd >= 0) native(sys::close, fd);
+  const int changed = changed_file(frame);
+  note_grown(file, by_path ? frame->rsi : changed < 0 ? 0 : size_of((uint64_t)changed), &changes);
+  bool any = false;
+  for (unsigned n = 0; n < changes.count; n++) any |= changes.steps[n].change == kChangePages;
+  const bool made = !any || do_apart([&] {
+    const int fd = by_path ? (int)native(sys::open, frame->rdi, O_RDONLY | O_CLOEXEC, 0) : changed;
+    for (unsigned n = 0; n < changes.count; n++) {
+      const SharedWritePart& step = changes.steps[n];
+      if (step.change == kChangePages)
+        changes.known &= write_file_here(file.object, fd, step.offset, step.offset + step.length);
+    }
+  });
+  changes.known &= made;
   return changes;
 }
 
