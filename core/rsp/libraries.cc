@@ -11,7 +11,7 @@
 namespace friday {
 namespace {
 
-constexpr size_t kMostLibraries = 4096, kLongestPath = 4096;
+constexpr size_t kLongestPath = 4096;
 
 }  // namespace
 

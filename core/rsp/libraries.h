@@ -11,6 +11,9 @@
 
 namespace friday {
 
+// What is followed of the loader's lists; in the memory of a program with an error, they may have no end.
+inline constexpr size_t kMostLibraries = 4096;
+
 template <typename T>
 Result<T> read_value(NodeControl& node, uint64_t address) {
   T value;

@@ -8,8 +8,6 @@
 namespace friday {
 namespace {
 
-constexpr size_t kMostLibraries = 4096;
-
 // The public part of struct link_map, from <link.h>.
 struct LinkMap {
   uint64_t load_bias, name, dynamic, next, previous;

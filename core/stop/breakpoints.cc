@@ -15,7 +15,6 @@ namespace friday {
 
 namespace {
 
-constexpr std::byte int3{0xcc};
 constexpr uint64_t reach = 0x7ff00000;  // the range of a 32-bit displacement, minus a margin for the code of one pad
 
 uint64_t distance(uint64_t a, uint64_t b) { return a > b ? a - b : b - a; }

@@ -8,8 +8,6 @@ namespace friday {
 
 namespace {
 
-constexpr std::byte int3{0xcc};
-
 // Calls visit(window byte index, bytes index) for every byte of the window inside [low, low + size).
 template <typename Visit>
 void for_overlap(const PatchWindow& window, uint64_t low, size_t size, Visit visit) {

@@ -19,6 +19,8 @@
 
 namespace friday {
 
+inline constexpr std::byte int3{0xcc};  // the instruction of a breakpoint
+
 enum class PatchKind : uint8_t {
   call_site,    // the shim's jump in place of a system call or rdtsc
   watch_store,  // a jump to the patched form of a store (store_patch.h)

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include "core/base/beneath.h"
@@ -21,6 +22,8 @@ struct CacheHeader {
 };
 
 }  // namespace
+
+std::string cache_name(std::string_view what, NodeId node) { return fmt::format("{}-{}", what, node); }
 
 uint64_t fingerprint(const Recording& recording, std::span<const NodeId> nodes) {
   uint64_t hash = kCacheMagic;

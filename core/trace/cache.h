@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -18,6 +19,9 @@ namespace friday {
 // A hash of the size, modification time and committed byte count of each of these nodes' trace files. It changes when
 // one of them does.
 uint64_t fingerprint(const Recording& recording, std::span<const NodeId> nodes);
+
+// The cache file of `what`, such as "index", that belongs to one node.
+std::string cache_name(std::string_view what, NodeId node);
 
 class CacheWriter {
  public:

@@ -8,8 +8,6 @@ namespace friday {
 
 namespace {
 
-std::string cache_name(NodeId node) { return fmt::format("index-{}", node); }
-
 // Whether the offsets can belong to this trace: ascending and inside it. The records themselves are checked when they
 // are read.
 bool plausible(std::span<const uint64_t> offsets, const TraceReader& reader) {
@@ -46,7 +44,7 @@ Result<TraceIndex> TraceIndex::build(const TraceReader& reader) {
 Result<TraceIndex> TraceIndex::load_or_build(const Recording& recording, const TraceReader& reader) {
   NodeId node = reader.node();
   uint64_t print = fingerprint(recording, {&node, 1});
-  if (auto cache = CacheReader::open(recording, cache_name(node), print)) {
+  if (auto cache = CacheReader::open(recording, cache_name("index", node), print)) {
     TraceIndex index;
     std::vector<uint32_t> numbers;
     bool good = cache->take(index.events_) && cache->take(index.others_) && cache->take(numbers) &&
@@ -66,7 +64,8 @@ Result<TraceIndex> TraceIndex::load_or_build(const Recording& recording, const T
   for (const Thread& thread : index.threads_) numbers.push_back(thread.thread);
   writer.add(numbers);
   for (const Thread& thread : index.threads_) writer.add(thread.events);
-  (void)writer.write(recording, cache_name(node), print);  // fails for a read-only recording, which then has no cache
+  (void)writer.write(recording, cache_name("index", node),
+                     print);  // fails for a read-only recording, which then has no cache
   return std::move(index);
 }
 

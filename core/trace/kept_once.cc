@@ -12,13 +12,12 @@
 #include <map>
 #include <mutex>
 
+#include "core/trace/packed.h"
 #include "core/trace/recording.h"
 
 namespace friday {
 
 namespace {
-
-constexpr int kLevel = 1;
 
 struct PieceHead {
   char magic[4];
@@ -56,7 +55,7 @@ Result<uint64_t> KeptOnceWriter::add(std::span<const std::byte> bytes) {
   memcpy(head.magic, kPieceMagic, sizeof head.magic);
   buffer_.resize(sizeof head + ZSTD_compressBound(bytes.size()));
   const size_t size = ZSTD_compressCCtx(context_.get(), buffer_.data() + sizeof head, buffer_.size() - sizeof head,
-                                        bytes.data(), bytes.size(), kLevel);
+                                        bytes.data(), bytes.size(), kPackLevel);
   if (ZSTD_isError(size)) return fail(ErrorCode::io, "zstd says \"{}\"", ZSTD_getErrorName(size));
   back_.resize(bytes.size());
   if (ZSTD_decompress(back_.data(), back_.size(), buffer_.data() + sizeof head, size) != bytes.size() ||

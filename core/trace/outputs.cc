@@ -11,8 +11,6 @@
 namespace friday {
 namespace {
 
-std::string cache_name(NodeId node) { return fmt::format("outputs-{}", node); }
-
 // The descriptor that the call writes to; none if it does not write.
 std::optional<uint64_t> target_of(const EventView& event) {
   const uint32_t flags = call_flags(event->call);
@@ -60,7 +58,7 @@ Result<std::vector<OutputWrite>> outputs_of(const Recording& recording, const Tr
   const NodeId node = reader.node();
   const uint64_t print = fingerprint(recording, {&node, 1});
   std::vector<OutputWrite> writes;
-  if (auto cache = CacheReader::open(recording, cache_name(node), print))
+  if (auto cache = CacheReader::open(recording, cache_name("outputs", node), print))
     if (cache->take(writes) && plausible(writes, reader)) return writes;
   writes.clear();
   OutputFinder finder;
@@ -72,7 +70,7 @@ Result<std::vector<OutputWrite>> outputs_of(const Recording& recording, const Tr
   std::ranges::stable_sort(writes, {}, &OutputWrite::event);  // they were found in the order of their returns
   CacheWriter cache;
   cache.add(writes);
-  (void)cache.write(recording, cache_name(node), print);  // the cache only saves time
+  (void)cache.write(recording, cache_name("outputs", node), print);  // the cache only saves time
   return writes;
 }
 
