@@ -286,7 +286,8 @@ def test_without_checkpoints_a_search_starts_at_the_start(ring, opened, locals_)
 neighbours = recorded_target("neighbours")
 
 
-@pytest.mark.parametrize("patched", [True, pytest.param(False, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("patched", [True, False])
 def test_a_step_back_from_a_store_that_was_patched_is_one_instruction(neighbours, opened, patched):
     """A patched store is executed in a copy together with the instruction behind it."""
     session = opened(neighbours)

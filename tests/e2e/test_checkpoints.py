@@ -11,7 +11,7 @@ from debug_support import break_at, friday
 from test_targets import TARGETS, start  # noqa: F401  (a fixture)
 
 # What makes processes and threads, has them wait for each other, shares memory and takes signals.
-SAMPLE = {"fork_many", "shared_turns", "threads_spin", "signals_threads", "execs", "sysv_ipc", "main_exits", "map_shared"}
+SAMPLE = {"fork_many", "threads_spin", "signals_threads", "execs", "sysv_ipc", "main_exits", "map_shared"}
 ONE_EVENT = {"foreign_memory"}  # there is nothing to walk between
 
 
@@ -43,7 +43,7 @@ def test_no_call_is_lost_when_a_thread_is_interrupted_at_it(recorder, build, see
     assert walk(build, recording.path, seed, 1000)["checkpoints"] > 500
 
 
-@pytest.mark.parametrize("size", [0, 4, 16])
+@pytest.mark.parametrize("size", [0, 4, pytest.param(16, marks=pytest.mark.full)])
 def test_pauses_change_nothing_that_is_seen(recorder, build, size):
     """What a pause interrupts is not lost, nor seen twice: breakpoints, writes to the stack and events, with their counts, are those of a replay
     without pauses; also from the checkpoints that were made in them. Of the size 0 nothing is watched, and passages are counted."""

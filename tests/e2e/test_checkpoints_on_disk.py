@@ -273,6 +273,7 @@ def test_slices_of_a_run_find_what_a_run_finds(held, recorder):
     assert first["violations"] == whole["violations"][:1]
 
 
+@pytest.mark.full
 def test_who_may_not_be_run_in_slices(ring, held, recorder):
     for script in ("session.watch('srv.seq', lambda: None)", "needs_past = True", "from predicates.ring import Ring\nRing(session)"):
         refused, said = report(recorder, script, held, "--slices", "3", code=2)

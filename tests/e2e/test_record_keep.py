@@ -307,7 +307,7 @@ def test_a_server_with_threads(recorder, ports):
     check(recorder, recording, "it")
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("sent", [pytest.param(signal.SIGKILL, marks=pytest.mark.full), signal.SIGINT])
 def test_a_recorder_that_ends(sent, recorder):
     """What is on the disk when the recorder is killed can be replayed, also if a part has just begun."""
     running = recorder.start_record([PYTHON, "-c", CHAIN, "60"], name="it", options=["--keep", "1s"])

@@ -91,6 +91,7 @@ def test_every_refusal_is_found_and_nothing_else(faulty, opened):  # noqa: F811
     assert check.counts > 100 and found and set(found) <= set(refused)
 
 
+@pytest.mark.full
 def test_a_careful_leader_counts_nobody_who_has_not_acknowledged(recorder, build):
     recording, (code, said), truth = record_store(recorder, build, "--careful", name="careful")
     assert code == 0 and said.endswith(" 0 lost") and not truth

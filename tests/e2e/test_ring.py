@@ -64,13 +64,13 @@ def judge(friday, folder, recording, truth, *, fault):
 
 
 @pytest.mark.limit(200)
-@pytest.mark.parametrize("seed", [1, 6])
+@pytest.mark.parametrize("seed", [1, pytest.param(6, marks=pytest.mark.full)])
 def test_faulty_ring(friday, tmp_path, seed):
     ring(friday, tmp_path, seed, fault=True, seconds=14, kills=0)
 
 
 @pytest.mark.limit(200)
-@pytest.mark.parametrize("seed", [2, 7])
+@pytest.mark.parametrize("seed", [2, pytest.param(7, marks=pytest.mark.full)])
 def test_healthy_ring(friday, tmp_path, seed):
     ring(friday, tmp_path, seed, fault=False, seconds=14, kills=1)
 

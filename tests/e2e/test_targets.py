@@ -18,7 +18,7 @@ class Target:
         self.name, self.program, *self.arguments = shlex.split(command)
         self.source = re.sub("^(static|pie)_", "", self.program)
         self.options = dict(option.partition("=")[::2] for option in options.split())
-        unknown = set(self.options) - {"varies", "differs", "exit", "signal", "ends", "nodes", "stdin", "patched", "gap", "int80"}
+        unknown = set(self.options) - {"varies", "differs", "exit", "signal", "ends", "nodes", "stdin", "patched", "gap", "int80", "full"}
         assert not unknown, f"{LIST}: {self.name} has unknown options {unknown}"
 
     @property
@@ -74,8 +74,9 @@ def check_recorded(target, native, recording):
 
 
 def each_target(unwanted=None):
-    gap = pytest.mark.xfail(strict=True, reason="gap: not handled yet, see the limits in docs/record.md")
-    return [pytest.param(target, id=target.name, marks=gap if "gap" in target.options else ()) for target in TARGETS if unwanted not in target.options]
+    marks = {"gap": pytest.mark.xfail(strict=True, reason="gap: not handled yet, see the limits in docs/record.md"), "full": pytest.mark.full}
+    return [pytest.param(target, id=target.name, marks=[mark for option, mark in marks.items() if option in target.options])
+            for target in TARGETS if unwanted not in target.options]
 
 
 @pytest.mark.parametrize("target", each_target())
@@ -143,6 +144,7 @@ def test_orders_of_replay(sync, name, start, recorder):
 NEVER_MADE = {"uretprobe": "kills a program, unrecorded, that the kernel does not probe"}
 
 
+@pytest.mark.full
 @pytest.mark.limit(600)
 def test_every_call_of_the_table_is_made(start, recorder, capsys):
     """What calls.def says of a call is shown to be true by a target that makes it, or it stands above why there is none."""
