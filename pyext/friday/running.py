@@ -18,7 +18,7 @@ from .history import PLACES, goes_to, hop, set_checkpoints
 from .info import not_searched, regular
 from .progress import ProgressLine
 from .signals import crash_lines, described
-from .spans import START
+from .spans import START, go_to
 from .table import OWNED
 from .values import Snapshot
 
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 _SECONDS = re.compile(r"-?\d+(\.\d*)?\s*s?\Z")  # negative: before the end
 _EPOCH = 1e8  # more seconds than a recording lasts: a real time, in seconds since 1970
 _CLOCK = re.compile(r"(?:(\d{4})-(\d\d)-(\d\d)\s+)?(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d*)?))?\Z")
-_OUTPUT = re.compile(r"output\s+(\S+)\s+/(.+)/\Z")
-_MESSAGE = re.compile(r"message\s+(?:([^\s/]+)\s+)?/(.+)/\Z")
+# /REGEX/ is searched for after this place, ?REGEX? before it, as in less(1).
+_OUTPUT = re.compile(r"output\s+(\S+)\s+([/?])(.+)\2\Z")
+_MESSAGE = re.compile(r"message\s+(?:([^\s/?]+)\s+)?([/?])(.+)\2\Z")
 _READS = re.compile(r"(-\w+ +)*-(reads|access) ")
 _PLACES = 8  # the most places of a changed struct or array that are shown
 SCOPES = ("node", "group")
@@ -302,12 +303,12 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
         tell(session, stop, out)
         return
     if output := _OUTPUT.match(command.rest):
-        _goto_output(session, session.nodes[output[1]], output[2], out)
+        _goto_output(session, session.nodes[output[1]], output[2], output[3], out)
         return
     if message := _MESSAGE.match(command.rest):
         if command.nodes is not None and message[1]:
             raise UsageError("name the nodes before `goto` or after `message`, not in both places")
-        _goto_message(session, command.nodes or message[1], message[2], out)
+        _goto_message(session, command.nodes or message[1], message[2], message[3], out)
         return
     if words[:1] == ["message"] and len(words) == 2 and words[1].isdigit():
         node, event = _message_place(session, int(words[1]), out)
@@ -349,35 +350,41 @@ def _goto_mark(session: "Session", command: Command, mark: str, out: Output) -> 
     tell(session, stop, out)
 
 
-def _goto_output(session: "Session", node: "Node", pattern: str, out: Output) -> None:
-    """Goes to the next write of a node to its standard output or error in whose text the pattern is found. A write whose text the
-    recording does not have as a whole is visited, and its text read from the node's memory."""
-    wanted = regular(pattern)
+def _goto_output(session: "Session", node: "Node", mark: str, pattern: str, out: Output) -> None:
+    """Goes to the next write of a node to its standard output or error, or with "?" to the last one before, in whose text the pattern is
+    found. A write whose text the recording does not have as a whole is visited, and its text read from the node's memory."""
+    wanted, behind = regular(pattern), mark == "?"
     backend, done = session.backend, session.backend.event(int(node))
-    ahead = [(number, event) for number, event in enumerate(backend.outputs(int(node))) if event > done + 1]  # + 1: the node may stand before a write
+    # The node may stand before a write, to which event done + 1 belongs: where the last search has found it.
+    writes = [(number, event) for number, event in enumerate(backend.outputs(int(node))) if (event <= done if behind else event > done + 1)]
+    place = None  # where the group stood, once a write has been visited
     with watched(session, out):
-        for number, event in ahead:
+        for number, event in reversed(writes) if behind else writes:
             _, text, missing = backend.output(int(node), number)
             found = wanted.search(text)
             if not found and not missing:
                 continue
+            place = place or session.mark()
             stop = session.goto(event, node=node)
             if stop.kind != "reached" or found or wanted.search(written(session, node)):
                 tell(session, stop, out)
                 return
-    raise UsageError(f"/{pattern}/ matches none of the {counted(len(ahead), 'write')} of {named(node)} after this place: to search from the start, `restart` first")
+        if place:
+            go_to(session, place)
+    raise UsageError(f"{mark}{pattern}{mark} matches none of the {counted(len(writes), 'write')} of {named(node)} {_elsewhere(mark)}")
 
 
-def _goto_message(session: "Session", receivers: str | None, pattern: str, out: Output) -> None:
-    """Goes to the receipt of the next message, of one of the receivers, in whose contents the pattern is found."""
-    wanted, backend, last = regular(pattern), session.backend, session.last_stop
+def _goto_message(session: "Session", receivers: str | None, mark: str, pattern: str, out: Output) -> None:
+    """Goes to the receipt of the next message, or with "?" of the last one before, of one of the receivers, in whose contents the pattern
+    is found."""
+    wanted, backend, last, behind = regular(pattern), session.backend, session.last_stop, mark == "?"
     targets = None if receivers is None else [int(node) for node in session.nodes.parse(receivers, every=True)]
     # Where `goto` has put the group, the next event of the node is the receipt of the message that was found before.
     found_before = None if last is None or last.kind != "reached" else (last.node, backend.event(last.node) + 1)
-    ahead = [message for message in backend.find_messages(None, targets)
-             if message.target is not None and not message.is_received and (message.target, message.target_event) != found_before]
+    messages = [message for message in backend.find_messages(None, targets)
+                if message.target is not None and message.is_received == behind and (message.target, message.target_event) != found_before]
     unsearched = 0
-    for message in ahead:
+    for message in reversed(messages) if behind else messages:
         contents, _ = backend.message_contents(message.number)
         unsearched += contents is None
         if contents is None or not wanted.search(contents):
@@ -387,8 +394,13 @@ def _goto_message(session: "Session", receivers: str | None, pattern: str, out: 
             stop = session.goto(message.target_event, node=session.nodes.all[message.target])
         tell(session, stop, out)
         return
-    raise UsageError(f"/{pattern}/ matches none of the {counted(len(ahead), 'message')} that {'the group' if receivers is None else receivers} receives after this place"
-                     + (f"; {not_searched(unsearched)}" if unsearched else "") + ": to search from the start, `restart` first; a text that two receives have split is not found")
+    raise UsageError(f"{mark}{pattern}{mark} matches none of the {counted(len(messages), 'message')} that {'the group' if receivers is None else receivers} "
+                     f"receives {_elsewhere(mark)}{f'; {not_searched(unsearched)}' if unsearched else ''}; a text that two receives have split is not found")
+
+
+def _elsewhere(mark: str) -> str:
+    """Where a search has looked, and how to look at the other side."""
+    return "before this place: /REGEX/ searches after it" if mark == "?" else "after this place: ?REGEX? searches before it"
 
 
 def written(session: "Session", node: "Node") -> bytes:

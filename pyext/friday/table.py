@@ -91,10 +91,10 @@ OWNED: dict[str, Owned] = {
     "redo": Owned(4, "redo", "Makes the move again that `undo` has taken back.", "redo"),
     "bookmark": Owned(3, "bookmark [NAME [MARK]]", "Keeps the place where the group stands, or a mark, under a name for `goto NAME`. `info mark` shows the mark of this place, which "
                       "means the same in every session with this recording, and `info bookmarks` lists those that were kept.", "bookmark wrong_value"),
-    "goto": Owned(2, "[NODE] goto SECONDS | -SECONDS | event N [NODE] | message N | message [NODES] /REGEX/ | HH:MM:SS [NODE] | output NODE /REGEX/ | hop N | MARK | BOOKMARK | end", "Goes to a place in the recording: before the "
+    "goto": Owned(2, "[NODE] goto SECONDS | -SECONDS | event N [NODE] | message N | message [NODES] /REGEX/ | message [NODES] ?REGEX? | HH:MM:SS [NODE] | output NODE /REGEX/ | output NODE ?REGEX? | hop N | MARK | BOOKMARK | end", "Goes to a place in the recording: before the "
                   "first event at or after a logical time, one so long before the end (-60s), or a time on the node's wall clock; before event N of a node; "
                   "before the receipt of message N (see `info messages`), or of the next message in whose contents a regular expression is found; before the next write of a node to its standard output or error in which a "
-                  "regular expression is found; to hop N of the last `origin`; to a mark (see `info mark`) or a bookmark; or to the end. An earlier place is reached "
+                  "regular expression is found (?REGEX? instead of /REGEX/: of the last one before this place); to hop N of the last `origin`; to a mark (see `info mark`) or a bookmark; or to the end. An earlier place is reached "
                   "from the nearest checkpoint. Stop points on the way neither stop the group nor run their handlers.",
                   "goto 5.212", nodes=True),
     "set": Owned(3, "set scope node|group, set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set checkpoints on|off|SIZE, set pager on|off", "Settings of the replay. scope: whether a command of gdb without a node list goes to the selected node (node) or to all nodes (group). sync: restarts the replay in "

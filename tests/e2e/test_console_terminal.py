@@ -438,10 +438,13 @@ def test_goto_output_finds_what_the_program_prints(piped, ring):  # noqa: F811
     lines = [line for line in ring.output(1).splitlines() if " finger up " in line]
     assert len(lines) >= 2
     done = piped("goto output n1 / finger up/\npy import friday.running\npy print(friday.running.written(session, __NODE__))\n"
-                 "goto output n1 / finger\\s+up /\npy print(friday.running.written(session, __NODE__))\ngoto output 1 /no such text/\n")
+                 "goto output n1 / finger\\s+up /\npy print(friday.running.written(session, __NODE__))\ngoto output 1 /no such text/\n"
+                 "goto end\n" + "goto output n1 ?finger up?\npy print(friday.running.written(session, __NODE__))\n" * 2 + "goto output n1 ?no such text?\n"
+                 "py print(friday.running.written(session, __NODE__))\n")
     said = re.findall(r"^b'(.*)\\n'$", done.stdout, re.M)
-    assert said == lines[:2], (done.stdout, lines)
-    assert re.search(r"/no such text/ matches none of the \d+ writes of node 1 \(n1\) after this place", done.stderr), done.stderr
+    assert said == [*lines[:2], lines[-1], lines[-2], lines[-2]], (done.stdout, lines)
+    for text, side in ("/no such text/", "after"), ("?no such text?", "before"):
+        assert re.search(rf"{re.escape(text)} matches none of the \d+ writes of node 1 \(n1\) {side} this place", done.stderr), done.stderr
 
 
 def test_goto_and_messages_of_forked_nodes_and_pipes(piped, recorder):
@@ -461,12 +464,20 @@ def test_going_to_messages_by_what_they_contain(piped, recorder):
     recording = recorder.record(["/bin/bash", "-c", "for i in 1 2 3; do /bin/echo child $i; done | cat"])
     nodes = {node["name"]: node["id"] for node in recorder.info(recording)["nodes"]}
     cat = next(id for name, id in nodes.items() if name.endswith("/exec-1") and name.count("child") == 1)
-    done = piped(f"goto message /child [13]/\ngoto message {cat} /child [13]/\ngoto message /child [13]/\n", recording=recording.path)
-    told = re.findall(r"^message \d+: 8 bytes from (\S+)\nnode (\d+) .* stands before its event (\d+), .*read", re.sub(r"\nnode \d+ \S+ ended at .*|\n\d+ short-lived .*", "", done.stdout), re.M)
+
+    def searched(*commands):
+        done = piped("".join(f"{command}\n" for command in commands), recording=recording.path)
+        said = re.sub(r"\nnode \d+ \S+ ended at .*|\n\d+ short-lived .*", "", done.stdout)
+        return done, re.findall(r"^message \d+: 8 bytes from (\S+)\nnode (\d+) .* stands before its event (\d+), .*read", said, re.M)
+
+    done, told = searched("goto message /child [13]/", f"goto message {cat} /child [13]/", "goto message /child [13]/")
     assert [int(node) for _, node, _ in told] == [cat, cat] and int(told[0][2]) < int(told[1][2]), (told, done.stdout)
-    assert re.search(r"/child \[13\]/ matches none of the \d+ messages? that the group receives after this place.*`restart` first", done.stderr), done.stderr
+    assert re.search(r"/child \[13\]/ matches none of the \d+ messages? that the group receives after this place: \?REGEX\? searches before it", done.stderr), done.stderr
     stdout = recorder.run([recorder.friday, "dump", "--node", str(cat), "--call", "read", "--grep", "child [13]", recording.path]).stdout
     assert [int(line.split()[0]) for line in stdout.splitlines()] == [int(event) for _, _, event in told], (told, stdout)
+    done, back = searched("goto end", "goto message ?child [13]?", f"goto message {cat} ?child [13]?", "goto message ?child [13]?", "goto message /child 3/")
+    assert back == [*reversed(told), told[1]], (back, told, done.stdout)
+    assert re.search(r"\?child \[13\]\? matches none of the \d+ messages? that the group receives before this place: /REGEX/ searches after it", done.stderr), done.stderr
 
 
 def test_messages_are_those_that_matching_found(piped, recorder, ring):  # noqa: F811
