@@ -50,7 +50,7 @@ Result<Trigger> parse_trigger(const std::string& text) {
     return Trigger{text, std::move(pattern)};
   }
   return fail(ErrorCode::usage,
-              "\"{}\" says no moment to save at: write crash, or a regular expression for a line of output, such as "
+              "\"{}\" does not say when to save: write crash, or a regular expression for a line of output, such as "
               "'/assertion .* failed/'",
               text);
 }
@@ -63,7 +63,7 @@ class Watch {
     for (const Trigger& each : triggers_) reads_output_ |= each.output.has_value();
   }
 
-  // What has happened since the last call, if something has. The first call only looks what there is.
+  // Which trigger has fired since the last call, if one has. The first call only notes the present state.
   std::optional<std::string> look() {
     std::optional<std::string> found;
     const auto now = std::chrono::steady_clock::now();

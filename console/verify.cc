@@ -141,7 +141,7 @@ void add_verify_command(CLI::App& app, int* status) {
                                      "divergence, 4 if the replay itself failed");
   add_recording_options(*command, options->recording, options->nodes, options->sync, options->unconfined);
   command->add_flag("--hash", options->hash, "Print a hash of each node's final memory");
-  command->add_option("--times", options->times, "Replay so often; all must come to the same end, also in memory")
+  command->add_option("--times", options->times, "Replay so many times; all must end with the same memory")
       ->check(CLI::Range(1ul, 1000000000ul));
   auto* from =
       command->add_option("--from", options->from,

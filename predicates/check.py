@@ -71,7 +71,7 @@ class Check:
         self.names: dict[str, Expression] = {name: expression for name, expression in names.items() if expression is not None}
         self.nodes = nodes
         self.judges: tuple[Judge, ...] = (judge,) if isinstance(judge, Judge) else tuple(judge or (AtOnce(),))
-        # Who judges by the share of time alone tells of no single lapse: what led to it, and that is a question to gdb, is not needed.
+        # ShareOfTime reports no single lapse, so gdb need not be asked for the stack at each.
         self._tells_lapses = any(type(each).due is not Judge.due for each in self.judges)
         self._counts_events = any(each.counts_events for each in self.judges)
         self.until = until

@@ -150,7 +150,7 @@ class PyRecording {
     return list;
   }
 
-  // Of one of messages(): see contents_of().
+  // The contents of a message of messages(), as contents_of() returns them.
   py::tuple message_contents(uint64_t number) {
     const Message& message = messages_.at(number - 1);
     if (!message.received) return contents_of(message, std::nullopt);

@@ -469,7 +469,7 @@ class Session {
   }
   DebugStop go_to_mark(const std::string& text) {
     const Position position = value_or_raise(parse_position(text));
-    if (!position) raise({ErrorCode::usage, "the start is no place of a node: restart goes there"});
+    if (!position) raise({ErrorCode::usage, "the start of the recording is no place in a node: restart() goes there"});
     return stopped(interruptible([&](Debugger& d) { return d.backward().go_to(*position); }));
   }
   // (number, events) of each checkpoint that was made since the last call.

@@ -65,8 +65,9 @@ bool Backward::has_registers_of_place() {
   return registers && equal(*registers, place_.registers);
 }
 
-// Whether the mover of the place has stopped for a watch in front of this instruction, whose breakpoint it will pass
-// over. A watch by a debug register stops a thread there; one by page protection stops it before its breakpoints.
+// Whether a watch has stopped the node of the place in front of this instruction. When it goes on, it will pass over
+// the breakpoint there without a stop. Only a watch by a debug register stops a thread at this point: one by page
+// protection stops it before it comes to the breakpoint.
 bool Backward::is_at_breakpoint(const Stop& stop, Addr pc) {
   if (stop.kind != Stop::Kind::watch || mover(stop) != place_.mark.node) return false;
   ReplayNode& node = *session_.find(place_.mark.node);
@@ -82,7 +83,7 @@ bool Backward::is_at_mark(Stop& stop) {
   return std::erase(stop.owners, kPlaceOwner) > 0 || by_counter_;
 }
 
-// Whether the group stands at the place, where a stop has just been.
+// Whether the stop that has just happened is at the place.
 bool Backward::is_place(const Stop& stop, const std::optional<Found>& last) {
   if (is_recognised(stop, last)) return true;
   if (by_counter_) (void)session_.find(stop.node)->passages().pass(stop.thread);
@@ -95,13 +96,13 @@ bool Backward::is_recognised(const Stop& stop, const std::optional<Found>& last)
   arrived_ = hash && *hash == place_.hash;
   // A watch may have stopped it in front of the instruction. The counter stops it there, too, when it goes on.
   const bool is_in_front = counting_ && !by_counter_;
-  const auto before_in_front = std::exchange(before_in_front_, std::nullopt);
+  const auto in_front = std::exchange(in_front_, std::nullopt);
   if (is_in_front && !arrived_) {
-    before_in_front_ = last;
+    in_front_ = InFront{last};
     return false;
   }
   similar_++;
-  before_similar_ = before_in_front && by_counter_ ? *before_in_front : last;
+  before_similar_ = in_front && by_counter_ ? in_front->before : last;
   if (counting_) passages_then_ = session_.find(place_.mark.node)->passages().count().value_or(0) + is_in_front;
   else passages_then_ = passages_ + (counted_ ? 0 : 1);  // its breakpoint has not been hit yet
   return arrived_;
@@ -277,8 +278,8 @@ Result<DebugStop> Backward::run_to_event(const Mark& event) {
   }
 }
 
-// The checkpoint from which a hit is reached soonest. A checkpoint may have been made behind the event of its node
-// since which the hits are counted. Such a count differs from that of a run from elsewhere.
+// The checkpoint from which a hit is reached soonest. A hit has its number since the last event of its node, so a
+// checkpoint behind this event cannot be used: a run from it does not count the hits between the two.
 std::shared_ptr<const GroupCheckpoint> Backward::nearest(const Found& hit,
                                                          const std::shared_ptr<const GroupCheckpoint>& from) {
   const auto counts_from_event = [&](const std::shared_ptr<const GroupCheckpoint>& checkpoint) {

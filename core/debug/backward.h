@@ -50,7 +50,7 @@ class Backward final : public PastRuns {
         history_(history),
         returner_(returner) {}
 
-  // Whether a hit counts, where the group stands at it.
+  // Decides whether a hit counts. It is called while the group stands at the hit.
   using Accepts = std::function<Result<bool>(const DebugStop&)>;
   // Runs back to the last hit before the place where the group stands. Hits of the stop points in `passed` do not
   // count, nor those that `accepts`, if there is one, does not accept. None if nothing was hit before; the group stands
@@ -118,7 +118,7 @@ class Backward final : public PastRuns {
     std::shared_ptr<const GroupCheckpoint> kept_;
   };
   Result<Remembered> remember();
-  // Nothing is altered any more then.
+  // Goes to a remembered place. What the user has altered since is undone.
   Result<DebugStop> go_back_to(const Remembered& remembered);
 
   // Call when the process of a node exists.
@@ -218,16 +218,19 @@ class Backward final : public PastRuns {
   bool arrived_ = false;                 // the group has come by it
   uint64_t similar_ = 0;                 // how often the registers were those of the place
   std::optional<Found> before_similar_;  // the last hit before that
-  // The last hit before a watch has stopped the node in front of the instruction, if that was its last stop.
-  std::optional<std::optional<Found>> before_in_front_;
+  // If the last stop was that of a watch, in front of the instruction of the place: the last hit before it, if any.
+  struct InFront {
+    std::optional<Found> before;
+  };
+  std::optional<InFront> in_front_;
   // How often the node has come by the instruction of the place since its last event: so far, and when the registers
   // were those of the place.
   uint64_t passages_ = 0, passages_then_ = 0;
   bool counted_ = false;     // the last stop has counted as one
   bool counting_ = false;    // the node counts them itself (PassageCounter), instead of passages_
-  bool by_counter_ = false;  // the last stop is one of that
+  bool by_counter_ = false;  // the last stop was made by the PassageCounter
   Addr counted_at_{};
-  std::set<Addr> uncountable_;  // where that has failed once
+  std::set<Addr> uncountable_;  // at which the PassageCounter has lost its count once
   std::optional<Trail> trail_;
   std::map<NodeId, TraceIndex> indexes_;  // of nodes that were stepped back
   std::map<NodeId, Count> counts_;        // in this run

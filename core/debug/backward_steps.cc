@@ -108,8 +108,8 @@ Result<Backward::Walk> Backward::walk() {
   }
 }
 
-// Brings the group to where the thread goes on behind this event of its node; without one, to its first instruction.
-// False if there is none to come to.
+// Brings the group to the thread's first instruction after this event of its node; without an event, to the first
+// instruction of the thread. False if there is no such instruction.
 Result<bool> Backward::go_behind(std::optional<uint64_t> event) {
   const NodeId id = place_.mark.node;
   const uint64_t position = event ? session_.schedule().position_of(id, {*event}) : 0;

@@ -358,7 +358,7 @@ void GroupStopPoints::node_leaves(NodeId node) {
   disarmed(node);
 }
 
-// What is known of the stop points of a node whose process goes.
+// Forgets the instances and watches of a node whose process is about to end.
 void GroupStopPoints::disarmed(NodeId node) {
   NodeStops& s = nodes_[node];
   s.watches.clear();

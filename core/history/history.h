@@ -73,7 +73,8 @@ class History {
   void note_return();
   // Call before the session's processes are ended or rebuilt.
   void clear();
-  // Call before a run, and when no other one may follow soon: no signal comes in between.
+  // begin_run(): call before a run. rest(): call when no other run may follow soon; stops the timer, so that its signal
+  // does not interrupt the caller.
   void begin_run();
   void rest();
 

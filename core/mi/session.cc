@@ -19,8 +19,6 @@ namespace friday {
 namespace {
 
 constexpr size_t error_tail_limit = 4096;
-constexpr size_t unsolicited_limit = 1 << 16;
-constexpr size_t parse_errors_limit = 16;
 
 void append_bounded(std::string& tail, std::string_view text, size_t limit) {
   tail += text;
@@ -228,7 +226,7 @@ void MiSession::handle(MiRecord record) {
   if (auto* result = std::get_if<ResultRecord>(&record)) handle_result(std::move(*result));
   else if (auto* async = std::get_if<AsyncRecord>(&record)) async_.push_back(std::move(*async));
   else if (auto* stream = std::get_if<StreamRecord>(&record)) handle_stream(*stream);
-  else if (auto* error = std::get_if<MiParseError>(&record)) handle_parse_error(std::move(*error));
+  else if (auto* error = std::get_if<MiParseError>(&record)) handle_parse_error(*error);
 }
 
 std::deque<MiSession::Pending>::iterator MiSession::find_pending(std::optional<MiToken> token) {
@@ -259,13 +257,16 @@ void MiSession::handle_result(ResultRecord record) {
 // gdb executes commands one at a time, so its output belongs to the oldest unanswered command.
 void MiSession::handle_stream(const StreamRecord& record) {
   if (fencing_ && record.kind == StreamKind::log && record.text == "Quit\n") handle_quit();
-  if (pending_.empty()) return append_bounded(unsolicited_, record.text, unsolicited_limit);
+  if (pending_.empty()) {
+    FRIDAY_LOG(mi, debug, "gdb {} says, unasked: {}", process_.pid(), shortened(record.text));
+    return;
+  }
   MiReply& reply = pending_.front().reply;
   (record.kind == StreamKind::log ? reply.log : reply.text) += record.text;
 }
 
 // An answer that does not parse still counts as the answer to its command.
-void MiSession::handle_parse_error(MiParseError error) {
+void MiSession::handle_parse_error(const MiParseError& error) {
   auto digits = std::find_if_not(error.line.begin(), error.line.end(), [](char c) { return c >= '0' && c <= '9'; });
   auto token = parse_mi_number(std::string_view(error.line.begin(), digits));
   auto found = find_pending(token);
@@ -276,8 +277,8 @@ void MiSession::handle_parse_error(MiParseError error) {
                            pending.command, error.message, error.column, shortened(error.line));
     deliver(std::move(pending), std::move(unreadable));
   }
-  if (parse_errors_.size() == parse_errors_limit) parse_errors_.pop_front();
-  parse_errors_.push_back(std::move(error));
+  FRIDAY_LOG(mi, info, "gdb {}: a line cannot be read ({} at byte {}): {}", process_.pid(), error.message, error.column,
+             shortened(error.line));
 }
 
 // --- answers ---
@@ -374,15 +375,6 @@ std::optional<AsyncRecord> MiSession::take_async() {
   AsyncRecord record = std::move(async_.front());
   async_.pop_front();
   return record;
-}
-
-std::string MiSession::take_unsolicited() { return std::exchange(unsolicited_, {}); }
-
-std::vector<MiParseError> MiSession::take_parse_errors() {
-  std::vector<MiParseError> errors(std::make_move_iterator(parse_errors_.begin()),
-                                   std::make_move_iterator(parse_errors_.end()));
-  parse_errors_.clear();
-  return errors;
 }
 
 // --- waiting ---

@@ -99,10 +99,6 @@ class MiSession {
 
   // --- what gdb says by itself ---
   std::optional<AsyncRecord> take_async();
-  // Stream output that belongs to no command. The amount is bounded; the oldest text is dropped.
-  std::string take_unsolicited();
-  // The last few lines of gdb that did not parse.
-  std::vector<MiParseError> take_parse_errors();
 
   // --- commands, waiting by pumping ---
   // Returns the raw answer; an ^error of gdb is a record, not an Error.
@@ -159,7 +155,7 @@ class MiSession {
   void handle(MiRecord record);
   void handle_result(ResultRecord record);
   void handle_stream(const StreamRecord& record);
-  void handle_parse_error(MiParseError error);
+  void handle_parse_error(const MiParseError& error);
   std::deque<Pending>::iterator find_pending(std::optional<MiToken> token);
   void deliver(Pending pending, Result<MiReply> result);
   void run_callbacks();
@@ -180,8 +176,6 @@ class MiSession {
   std::unordered_map<MiToken, Result<MiReply>> answers_;
   std::deque<Answer> callbacks_;
   std::deque<AsyncRecord> async_;
-  std::string unsolicited_;
-  std::deque<MiParseError> parse_errors_;
   std::string error_tail_;
   std::optional<std::string> death_;  // how gdb ended; empty while it runs
   size_t startup_left_ = 0;

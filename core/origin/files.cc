@@ -31,6 +31,11 @@ std::optional<uint64_t> place_in_file(const EventView& event) {
     case SYS_pwrite64:
     case SYS_preadv:
     case SYS_pwritev: return event.argument(3);
+    case SYS_preadv2:
+    case SYS_pwritev2: {  // -1: at the descriptor's position
+      const uint64_t place = event.argument(3);
+      return place == UINT64_MAX ? std::nullopt : std::optional(place);
+    }
     default: return std::nullopt;
   }
 }

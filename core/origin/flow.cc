@@ -585,7 +585,7 @@ bool Reader::exchange() {
       write(0, [](uint64_t) { return Source{}; });  // last, in case that both are the same register
       return true;
     case ZYDIS_MNEMONIC_CMPXCHG:
-      // Only if it was equal it has changed operand 0. Otherwise it has written the same bytes again.
+      // It stores the new value only if the comparison succeeded. Otherwise it writes the old value once more.
       if (!a || !b || a->in != In::memory) return false;
       if (before_.rax == after_.rax && (after_.eflags & 0x40)) copy(0, 1);
       else write(0, [](uint64_t) { return kKept; });
@@ -649,7 +649,7 @@ std::vector<Written> Reader::run() {
   return std::move(written_);
 }
 
-// Whether the byte behind `last` goes on with it.
+// Whether the byte at `at` extends `last`: it lies behind it and comes from the same kind of source, at the next place.
 bool goes_on(const Piece& last, uint64_t at, const Source& source) {
   if (last.part.high() != at || last.how != source.how) return false;
   if (source.how != Taken::copied) return true;

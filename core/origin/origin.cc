@@ -271,7 +271,7 @@ Result<std::optional<Instruction>> Origin::instruction_at(uint64_t pc) {
   return decode_instruction(Addr{pc}, std::span(code).first(size));
 }
 
-// Follows from now on what the piece was before.
+// From here on follows where the piece came from.
 void Origin::narrow(const Piece& piece) {
   const auto first = static_cast<ptrdiff_t>(piece.part.low - wanted_.low);
   for (auto* bytes : {&value_, &mask_}) {
@@ -296,8 +296,8 @@ bool Origin::matters(const Bytes& part) const {
   return std::any_of(first, first + static_cast<ptrdiff_t>(part.size), [](std::byte b) { return b != std::byte{}; });
 }
 
-// Whether the last write has written less than half of the bytes, so that the others say more of the value. Then these
-// are followed from here on.
+// If the last write covered less than half of the bytes, follows the rest from here on, since it says more of the
+// value. Returns whether it does.
 bool Origin::leave_out(const Bytes& written) {
   if (wanted_.in != Bytes::In::memory || written.size * 2 >= wanted_.size || left_out_ == kMostOmitted) return false;
   const Bytes below{wanted_.in, wanted_.low, written.low - wanted_.low};

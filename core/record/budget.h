@@ -35,7 +35,7 @@ class Budget {
 
   Budget(const LeanOptions& options, uint64_t ticks_per_second, NamesOf names);
 
-  // Of what can be left out of a block, what is.
+  // Chooses which of the regenerable ranges of a block are left out.
   std::vector<LeftOut> choose(std::span<const Regenerable> regenerable);
   // Call when the block is stored: how many bytes it takes.
   void stored(uint64_t bytes);

@@ -208,7 +208,7 @@ std::optional<Stop> ReplaySession::resume_all() {
   return std::nullopt;
 }
 
-// Continues a run after a stop that nobody hears of. All threads of the node are resumed, because handling the stop may
+// Continues a run after a stop that is not reported. All threads of the node are resumed, because handling the stop may
 // have stopped them too; in a detour, only the thread that executes it.
 void ReplaySession::go_on(ReplayNode& node, ReplayNode::Thread& thread) {
   if (thread.detour) (void)resume_thread(node, thread);
@@ -307,7 +307,7 @@ Result<std::optional<Stop>> ReplaySession::stop_interrupted(Interrupt& interrupt
                      "all nodes wait for each other, so the order of this recording cannot be followed; the recording "
                      "is damaged, or its code is not what was recorded. Copy it again");
   else if (goes_on(interrupt)) return resume_all();
-  if (interrupt_.exchange(false)) deadline.reset();  // it is the interrupt that is answered
+  if (interrupt_.exchange(false)) deadline.reset();  // an interrupt is reported rather than the deadline
   return std::optional(std::move(stop));
 }
 

@@ -72,8 +72,8 @@ const std::vector<RspSession::Command>& RspSession::commands() {
 }
 
 namespace {
-// Whether memory cannot be written by the program, as its code: it is what it was, however far the node has run. A gdb
-// needs it to set breakpoints.
+// Whether the program cannot write to this memory, such as code and constants. Its content is then the same at each
+// position of the node. A gdb needs it to set breakpoints.
 bool never_changes(NodeControl& node, uint64_t address) {
   const auto mappings = node.mappings();
   return mappings && std::ranges::any_of(*mappings, [&](const Mapping& each) {

@@ -1,5 +1,6 @@
 # The entries into the shim from the program's code and the way back, and the few instructions whose addresses the core must know.
 # Offsets of CallFrame and ThreadArea are fixed by shim_abi.h and checked by static_assert in dispatch.cc.
+#include <asm/errno.h>
 #include <asm/unistd_64.h>
 
   .set YIELD_KIND, 2336  # in ThreadArea
@@ -10,6 +11,7 @@
   .set IN_USE, 2500
   .set STANDS_STILL, 0x100        # kStandsStill of standby.h
   .set INTERRUPTED, 0x80000000    # kInterrupted
+  .set NOT_MADE, -512             # kNotMade of runtime.h
   .set WANTED, 0x100000000094     # the address of FileHeader::wanted
   .text
   .globl friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
@@ -65,7 +67,7 @@ friday_interruptible_call:
   syscall
   ret
 friday_interruptible_abort:
-  mov $-512, %rax
+  mov $NOT_MADE, %rax
   ret
   .cfi_endproc
 
@@ -138,7 +140,7 @@ friday_straight_call:
   mov %gs:PENDING_HEAD, %r11d
   cmp %gs:PENDING_TAIL, %r11d
   jne 2f
-  cmp $-4, %rax           # EINTR: one of the shim's own signals; the call is made again, by the shim
+  cmp $-EINTR, %rax       # by one of the shim's own signals; the call is made again, by the shim
   je friday_straight_abort
   cmpl $0, %gs:STEPPED
   jne 1f
@@ -149,7 +151,7 @@ friday_straight_call:
   movq $STANDS_STILL, %gs:YIELD_KIND
   jmp friday_enter_yield
 2:
-  cmp $-4, %rax
+  cmp $-EINTR, %rax
   jne 1b
   orl $INTERRUPTED, %gs:CALL_NUMBER
   mov %gs:CALL_NUMBER, %eax

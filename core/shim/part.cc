@@ -85,11 +85,11 @@ constexpr char kBorrowed[] = "a child made by vfork runs in its memory";
 const char* obstacle_of_process(const CallFrame* frame, const ThreadArea* area) {
   constexpr long kWhich = 0xffffffff;
   if (area->borrowed) return kBorrowed;
-  if (frame->previous) return "it is in a call inside of another";
+  if (frame->previous) return "a signal handler has interrupted a call in it and makes a call of its own";
   if (group_member() || shared_on_standby) return "it shares memory with other processes";
   if (aio_under_way()) return "it has asynchronous input or output under way";
-  if (ever_held) return "signals have been held for it";
-  if (native(sys::personality, kWhich) & READ_IMPLIES_EXEC) return "what it can read it can execute (personality(2))";
+  if (ever_held) return "Friday has had to hold a signal back for it";
+  if (native(sys::personality, kWhich) & READ_IMPLIES_EXEC) return "it runs with READ_IMPLIES_EXEC (personality(2))";
   uint32_t alive = 0;
   for (uint32_t n = 0; n < control.area_count; n++) {
     if (!area_at(n)->alive) continue;
@@ -99,7 +99,7 @@ const char* obstacle_of_process(const CallFrame* frame, const ThreadArea* area) 
   return nullptr;
 }
 
-// The same of what its threads do.
+// Why no part can begin at the moment because of what a thread does; null: one can.
 const char* obstacle_of_threads(const ThreadArea* area) {
   for (uint32_t n = 0; n < control.area_count; n++) {
     const ThreadArea* other = area_at(n);
@@ -243,7 +243,7 @@ uint64_t room_asked_for, room_asked_at;  // for the next image: bytes, and ticks
 uint32_t look_every_ms;
 int32_t look_timer = -1;  // the kernel's id
 
-// The next look comes after `first` nanoseconds, the others as ever.
+// Sets the timer: it expires after `first` nanoseconds, and then every look_every_ms.
 void look_in(uint64_t first) {
   const uint64_t each[2] = {look_every_ms / 1000, look_every_ms % 1000 * 1'000'000ull};
   const uint64_t when[4] = {each[0], each[1], first / 1'000'000'000, first % 1'000'000'000};
@@ -357,7 +357,7 @@ void part_look_no_more() {
   look_timer = -1;
 }
 
-static uint64_t begun_with;  // events of the present part when the process went on in it
+static uint64_t begun_with;  // how many events the trace had when its current part began
 
 // A forked child begins as a copy of its parent, so as long as it has no image of its own, its parent's part is kept.
 static bool has_news() {

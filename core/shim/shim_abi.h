@@ -3,8 +3,8 @@
 //   - the areas of the threads, with the registers that a parked thread shows;
 //   - the schedule of a replayed group and the tokens of processes that share memory, both in shared memory;
 //   - the messages between a recorded process and its collector (core/record).
-// Freestanding: it needs no C library. Apart from trace_format.h, calls.def, call_numbers.h and call_flags.h, no header
-// of the shim may be included from outside.
+// Freestanding: it needs no C library. docs/architecture.md, "The parts", names the other headers of the shim that may
+// be included from outside.
 //
 // The start image of a recording contains the shim that recorded it, and this shim also replays it. So every structure
 // here is a format on disk: kAbiVersion changes whenever a field does, and the core refuses all other versions.

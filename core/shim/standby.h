@@ -16,15 +16,16 @@ namespace friday::shim {
 // Makes the call, without the token. False: a part has begun, and the thread has the token; the call is still to be
 // made, and recorded.
 bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
-// In a handler that has interrupted the program's own code: if all threads are to stand still, `frame`, its registers,
-// becomes one with which this one does; otherwise gives up a token that it still has from the time before. True: the
-// frame has changed.
+// In a handler that has interrupted the program's own code, with its registers in `frame`: if all threads must stop,
+// changes the frame so that this thread enters friday_yield and stops in standby_stand; otherwise gives back a token
+// that the thread still has from an earlier recording. Returns whether the frame has changed.
 bool standby_interrupted(CallFrame* frame, ThreadArea* area);
 // In a handler that has carried out an instruction for the program: has a signal delivered that arrived meanwhile.
 void standby_deliver(CallFrame* frame, ThreadArea* area);
-// Where such a thread then comes to: instead of friday_yield. So does one whose signal must be delivered behind a call.
+// Called by friday_yield for a thread whose yield_kind is kStandsStill: stops it until standby_go_on(), or delivers the
+// signal that has arrived during a call made straight.
 void standby_stand(CallFrame* frame, ThreadArea* area);
-inline constexpr uint32_t kStandsStill = 0x100;  // ThreadArea::yield_kind of it
+inline constexpr uint32_t kStandsStill = 0x100;  // ThreadArea::yield_kind of such a thread
 // In ThreadArea::call_number: a signal has interrupted the call that was made straight (entry.S).
 inline constexpr uint32_t kInterrupted = 1u << 31;
 
@@ -37,11 +38,11 @@ void standby_looks_at_all();
 // A new thread takes the token before its first instruction, and keeps it only if a part has begun meanwhile.
 void standby_first_turn(ThreadArea* area);
 
-// By the thread that has the token: has all others stand still; ends that. Threads that come to stand still tell what
-// the image needs of them (part_note_thread), and must be poked until they do.
+// Called by the thread that has the token: halt() asks all others to stop, go_on() lets them run. Before it stops, a
+// thread notes what the image needs of it (part_note_thread); threads must be poked until they do.
 void standby_halt();
 void standby_go_on();
-// Whether the thread stands still, so that it can be asked about its registers.
+// Whether the thread has stopped, so that its registers can be read.
 bool standby_stands(const ThreadArea* area);
 
 }  // namespace friday::shim

@@ -212,11 +212,6 @@ Result<void> Breakpoints::clear() {
   return {};
 }
 
-std::span<const BreakpointOwner> Breakpoints::owners_at(Addr address) const {
-  auto it = sites_.find(patches_.executed_at(address).value);
-  return it == sites_.end() ? std::span<const BreakpointOwner>{} : it->second;
-}
-
 std::optional<std::span<const BreakpointOwner>> Breakpoints::hit(user_regs_struct& registers) const {
   auto it = sites_.find(registers.rip - 1);
   if (it == sites_.end()) return std::nullopt;

@@ -95,7 +95,6 @@ class Breakpoints {
 
   bool contains(Addr address) const { return sites_.contains(patches_.executed_at(address).value); }
   std::vector<Addr> places_of(BreakpointOwner owner) const;
-  std::span<const BreakpointOwner> owners_at(Addr address) const;  // in order of insertion; empty if there are none
 
   // Call for a SIGTRAP stop with the processor's registers. If an int3 of ours caused it, sets rip back onto it and
   // returns the owners, which are empty if the breakpoint was removed after the trap. Returns none if the trap is not

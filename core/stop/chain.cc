@@ -125,7 +125,8 @@ Result<std::optional<ChainChange>> ChainWatch::update(std::span<const WatchHit> 
     FRIDAY_TRY(way, find(node, thread));
     const bool settled = way.settled;
     FRIDAY_TRY_VOID(follow(std::move(way), watches));
-    if (!settled) value_ = change.old_value;  // the program is in the middle of a change; what it comes to is seen then
+    if (!settled)
+      value_ = change.old_value;  // the program is in the middle of a change; the value behind it is reported later
   } else {
     take_value(watches);
   }

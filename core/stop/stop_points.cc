@@ -56,13 +56,6 @@ std::vector<StopPointId> StopPoints::ids() const {
   return ids;
 }
 
-std::vector<StopPointId> StopPoints::for_node(NodeId node, std::string_view name) const {
-  std::vector<StopPointId> ids;
-  for (const auto& [id, point] : points_)
-    if (point.enabled && point.nodes.covers(node, name)) ids.push_back(id);
-  return ids;
-}
-
 HitVerdict StopPoints::count_hit(StopPointId id) {
   StopPoint* point = find(id);
   if (!point || !point->enabled) return HitVerdict::disabled;

@@ -93,9 +93,6 @@ class StopPoints {
   std::vector<StopPointId> ids() const;
   size_t size() const { return points_.size(); }
 
-  // Enabled stop points that cover the node; all of them must be in effect there.
-  std::vector<StopPointId> for_node(NodeId node, std::string_view name) const;
-
   // Counts a hit whose condition held and returns whether to ignore it. Does not remove a temporary stop point: the
   // session does that when the group stops for it.
   HitVerdict count_hit(StopPointId id);

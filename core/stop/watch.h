@@ -217,7 +217,7 @@ class WatchSet {
   uint64_t version_ = 0;
   bool layout_known_ = false;
   // The program may have run since arm() has read layout_. It reports only mapping calls that affect watched pages, so
-  // layout_ may be stale elsewhere. Who reads it while the program runs on behind a fault leaves this as it is.
+  // layout_ may be stale elsewhere. Reading layout_ for a fault that is passed over does not clear this flag.
   bool ran_since_ = true;
   std::vector<Mapping> layout_;
   std::vector<std::pair<uint64_t, ThreadId>> thread_blocks_;  // by fs_base

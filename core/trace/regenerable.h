@@ -28,8 +28,8 @@ struct Regenerable : LeftOut {
   uint64_t ticks = 0;    // when the call had returned that received it
 };
 
-// Of each node of the order those that it received, by `offset`. Traces may leave out payload; then what is left out is
-// found again by position. Fails at damage.
+// For each node of the order, the regenerable bytes that it received, by `offset`. Traces may leave out payload; then
+// what is left out is found again by position. Fails at damage.
 Result<std::map<NodeId, std::vector<Regenerable>>> find_regenerable(const Recording& recording, const Schedule& order);
 
 }  // namespace friday

@@ -97,7 +97,7 @@ def _endpoints(session: "Session", command: Command, out: Output) -> None:
                   "example where `tbreak main` and `continue` stop.")
     if started:
         out.prose("Such a gdb follows the group when others move it. One that connects to the socket beside the script by `target remote` alone "
-                  "cannot: it is refused what it asks of the node then, until it continues or connects again.")
+                  "cannot: when the group has moved, what it asks of the node fails until it continues or connects again.")
 
 
 def _points(kinds: tuple[str, ...], what: str) -> "Callable[[Session, Command, Output], None]":

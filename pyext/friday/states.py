@@ -228,7 +228,7 @@ class States:
     def __init__(self, session: "Session") -> None:
         self.session = session
         self.on = False
-        self.again = False  # handlers run again, for what they have seen before
+        self.again = False  # True while handlers run again over what they have seen before
         self._log: list[int] = []  # for each run of handlers so far, how many events the group had completed
         self._index = 0  # how many of them the state of now has seen
         self._copies: dict[int, _Copy] = {}  # by the number of the checkpoint
@@ -282,7 +282,7 @@ class States:
         return self.on and bisect.bisect_left(self._log, done) != bisect.bisect_right(self._log, done)
 
     def set_by_user(self, before: "dict[str, Any]") -> None:
-        """Call when the user has executed Python at the console, with the namespace as it was: what has changed belongs to no time."""
+        """Call when the user has executed Python at the console, with the namespace as it was before: what has changed stays when the group goes back."""
         own = self._own()
         self._last = None
         for copy in [*self._copies.values(), *self._moves.values()]:

@@ -121,7 +121,7 @@ def test_when_something_happens(trigger, says, how, recorder):
 
 
 def test_what_says_no_moment(recorder):
-    for text, says in [("crsh", "says no moment to save at"), ("/(/", "is not a regular expression"), ("//", "says no moment")]:
+    for text, says in [("crsh", "does not say when to save"), ("/(/", "is not a regular expression"), ("//", "does not say when to save")]:
         done = recorder.run([recorder.friday, "record", "-o", recorder.directory / "never", "--save-on", text, "--", "/bin/true"])
         assert done.returncode == 2 and says in done.stderr and not (recorder.directory / "never").exists(), done
 
