@@ -36,6 +36,7 @@ json to_json(const NodeVerdict& node) {
                 {"end", name_of(node.outcome.how)},
                 {"detail", node.outcome.detail}};
   if (node.cut_off) entry["cut_off"] = *node.cut_off;
+  if (!node.notice.empty()) entry["notice"] = node.notice;
   if (node.hash) entry["hash"] = *node.hash;
   if (node.problem) entry["problem"] = *node.problem;
   return entry;

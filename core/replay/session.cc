@@ -18,6 +18,7 @@
 
 #include "core/base/counted.h"
 #include "core/base/log.h"
+#include "core/base/printable.h"
 #include "core/base/refusals.h"
 #include "core/replay/companions.h"
 #include "core/replay/confinement.h"
@@ -81,6 +82,7 @@ Result<std::unique_ptr<ReplaySession>> ReplaySession::open(const std::string& pa
   FRIDAY_TRY_VOID(session->add_sharers());
   session->schedule_ = session->schedule_.restricted_to(session->ids_);
   session->ids_ = session->schedule_.nodes();
+  session->tell_what_was_noted();
   session->ends_ = places_of_ends(session->recording_, session->schedule_);
   FRIDAY_TRY(directory, ScratchDirectory::make());
   session->directory_ = std::move(directory);
@@ -129,6 +131,19 @@ Result<void> ReplaySession::choose_nodes() {
   ids_.assign(chosen.begin(), chosen.end());
   if (ids_.empty()) return fail(ErrorCode::bad_input, "{} holds no events to replay", recording_.path());
   return {};
+}
+
+// What a recorder has noted of a node says where its replay may differ from what happened, though nothing diverges. What
+// is said of many nodes is said once.
+void ReplaySession::tell_what_was_noted() {
+  std::map<std::string, std::vector<const NodeInfo*>> noted;
+  for (NodeId id : ids_)
+    if (const NodeInfo* node = recording_.find(id); node && !node->notice.empty()) noted[node->notice].push_back(node);
+  for (const auto& [text, nodes] : noted) {
+    std::string names = fmt::format("{} ({})", nodes.front()->id, nodes.front()->name);
+    if (nodes.size() > 1) names += fmt::format(" and {} more", counted(nodes.size() - 1, "node"));
+    notices_.push_back(printable(fmt::format("noted while node {} was recorded: {}", names, text)));
+  }
 }
 
 Result<void> ReplaySession::add_sharers() {

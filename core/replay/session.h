@@ -171,6 +171,7 @@ class ReplaySession {
   // Whether traces may leave out payload: while it is made again.
   TraceReader::Gaps gaps() const { return options_.restoring ? TraceReader::Gaps::allow : TraceReader::Gaps::refuse; }
   Result<void> add_sharers();
+  void tell_what_was_noted();
   Result<void> build_all();
   Result<void> offer_object(ReplayNode& node, uint64_t object);
   Result<void> build_node(ReplayNode& node);

@@ -50,6 +50,7 @@ ReplayVerdict judge_replay(ReplaySession& session, bool hash) {
                         .events = node.state() == NodeState::waiting ? 0 : node.events_done(),
                         .outcome = node.outcome(),
                         .cut_off = {},
+                        .notice = node.info().notice,
                         .hash = {},
                         .problem = {}};
     out.events += verdict.events;

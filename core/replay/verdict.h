@@ -20,6 +20,7 @@ struct NodeVerdict {
   uint64_t events = 0;                 // number of events that the replay completed
   NodeOutcome outcome;                 // how the replayed node ended
   std::optional<std::string> cut_off;  // why the recording does not contain the node's end; empty if it does
+  std::string notice;                  // what the recorder has noted of it; empty if nothing
   std::optional<std::string> hash;     // hash of its memory in hexadecimal, if it was requested and could be read
   std::optional<std::string> problem;  // how the node differs from the recording; empty if it does not
 };

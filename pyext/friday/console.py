@@ -30,7 +30,7 @@ from .runner import BAD_INPUT, DIED, DIVERGED, Refused, open_session
 from .points import StopPoint
 from .sessions import Session
 from .table import OWNED, resolve
-from .teaching import undescribed
+from .teaching import to_know
 from .violations import user_frames, user_traceback
 
 
@@ -120,7 +120,7 @@ class Console:
         names = ", ".join(node.name for node in nodes[:8]) + (", ..." if len(nodes) > 8 else "")
         self.out(f"{len(nodes)} node{'s' if len(nodes) != 1 else ''}: {names}.")
         self.out.prose("They stand at the start of the recording; `continue` runs them, `help` lists the commands.")
-        if text := undescribed(self.session):
+        for text in to_know(self.session):
             self.out.prose(text)
 
     # -- lines -------------------------------------------------------------------------------------------------------
@@ -331,8 +331,9 @@ def open_console(recording: str, *, nodes: str | None = None, sync: str = "clock
     """The console for a command line; an exit code if the recording cannot be opened."""
     try:
         session = open_session(recording, nodes, sync, console=True, symbols=symbols, unconfined=unconfined)
-        if not terminal and (text := undescribed(session)):
-            print(f"friday: {text}", file=sys.stderr)
+        if not terminal:
+            for text in to_know(session):
+                print(f"friday: {text}", file=sys.stderr)
         return Console(session, terminal=terminal, batch=batch)
     except Refused as refused:
         print(f"friday: {refused}", file=sys.stderr)

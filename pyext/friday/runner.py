@@ -16,7 +16,7 @@ from .progress import ProgressLine
 from .reports import BAD_INPUT, DIED, DIVERGED, HELD, INTERRUPTED, VIOLATED, Outcome
 from .sessions import Progress, Session
 from .slices import NeedsPast, begin_slice, run_slices
-from .teaching import undescribed
+from .teaching import to_know
 from .tracing import Tracer
 from .violations import Violation, user_traceback
 
@@ -125,8 +125,9 @@ def _run_one(run: Outcome, options: Options, args: Sequence[str], channel: Chann
         print(f"friday: {refused}", file=sys.stderr)
         run.ended(refused.code, str(refused))
     else:
-        if text := undescribed(session):
-            print(f"friday: {text}", file=sys.stderr)
+        if channel is None:  # the slices of a run would all say the same
+            for text in to_know(session):
+                print(f"friday: {text}", file=sys.stderr)
         with session, line.shown():
             _carry_out(run, session, args, options, progress=channel.progress if channel else line, out=sys.stderr, channel=channel)
     run.seconds = time.monotonic() - began

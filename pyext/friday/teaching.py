@@ -281,6 +281,11 @@ class Names:
         return f"`break {error.scopes[0]}` stops where it is in scope"
 
 
+def to_know(session: "Session") -> list[str]:
+    """What a user should know of a session before its answers: what was noted while it was recorded, and what gdb does not know."""
+    return [*session.backend.take_notices(), *filter(None, [undescribed(session)])]
+
+
 def undescribed(session: "Session") -> str:
     """Names the nodes of which gdb knows functions at most, but no variables or lines; "" if there are none."""
     replayed = {int(node): node for node in session.nodes}

@@ -110,7 +110,24 @@ def test_memory_that_another_recorded_process_writes(recorder, targets):
     recording = recorder.record([targets / "foreign_memory", "child"], name="it")
     assert recording.returncode == 0 and recording.stdout.endswith("SUCCESS\n"), recording
     assert recording.ended_at("it/child-1") == "process_vm_writev"
-    assert re.search(r"process \d+ has written into its memory \(process_vm_writev\)", recording.stderr), recording.stderr
+    noted = r"process \d+ has written into its memory \(process_vm_writev\)"
+    assert re.search(noted, recording.stderr), recording.stderr
+    replayed = recorder.replay(recording)
+    assert replayed.returncode == 3 and re.search(f"This may be why: {noted}", replayed.stdout), replayed.stdout
+
+
+def test_memory_that_another_process_writes_and_that_nobody_looks_at(recorder, targets):
+    """Nothing diverges, and yet the memory of the replay is not what it was: whoever replays it is told."""
+    recording = recorder.record([targets / "foreign_memory", "unseen"], name="it")
+    assert recording.returncode == 0 and recording.ended_at("it/child-1") == "process_vm_writev", recording
+    noted = r"noted while node 0 \(it\) was recorded: process \d+ has written into its memory \(process_vm_writev\)"
+    verified = recorder.verify(recording)
+    assert re.search(noted, verified.stderr), verified
+    assert "process_vm_writev" in json.loads(recorder.verify(recording, "--json").stdout)["nodes"][0]["notice"]
+    (recorder.directory / "nothing.py").write_text("")
+    assert re.search(noted, recorder.run([recorder.friday, "run", recorder.directory / "nothing.py", recording.path]).stderr)
+    with open("/dev/null") as stdin:
+        assert re.search(noted, recorder.start([recorder.friday, "replay", recording.path], stdin=stdin).finish(60).stderr)
 
 
 @pytest.mark.parametrize("how", ["vfork", "chroot", "pids"])
