@@ -1,6 +1,7 @@
 #include "console/machine_checks.h"
 
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <linux/perf_event.h>
 #include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
@@ -303,6 +304,7 @@ std::vector<std::pair<std::string, std::string>> describe_machine() {
   uname(&name);
   const std::string yama = setting("/proc/sys/kernel/yama/ptrace_scope"),
                     filter = line_of("/proc/self/status", "Seccomp:");
+  const long landlock = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   return {{"kernel", fmt::format("{} {}", name.sysname, name.release)},
           {"user", fmt::format("{}{}", geteuid(), geteuid() == 0 ? " (root)" : "")},
           {"kernel.yama.ptrace_scope", yama.empty() ? "not there" : yama},
@@ -310,6 +312,8 @@ std::vector<std::pair<std::string, std::string>> describe_machine() {
           {"seccomp", filter == "2"   ? "a filter restricts this process"
                       : filter == "0" ? "none"
                                       : filter},
+          {"Landlock", landlock > 0 ? fmt::format("version {}", landlock)
+                                    : "none, so a node's gdb may write wherever you may (docs/security.md)"},
           {"no_new_privs", line_of("/proc/self/status", "NoNewPrivs:")}};
 }
 

@@ -8,7 +8,10 @@
 #include <map>
 #include <memory>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/memory_map.h"
+#include "core/replay/confined_work.h"
 #include "core/replay/node.h"
 
 namespace friday {
@@ -29,10 +32,25 @@ int find_local_debug_information(Dwfl_Module* module, void** user, const char* n
 const Dwfl_Callbacks kCallbacks = {dwfl_build_id_find_elf, find_local_debug_information, dwfl_offline_section_address,
                                    nullptr};
 
+// What is known of a thread and of the files that are mapped in its process, before any of these files is read.
+struct Facts {
+  struct Module {
+    std::string name, path;
+    uint64_t low = 0;
+  };
+  std::vector<Module> modules;
+  user_regs_struct registers{};
+};
+
+// Looks up symbols and unwinds, in a process that is confined: the files are a stranger's.
 class Symbols {
  public:
-  Symbols(ReplayNode& node, ThreadId thread) : node_(node), thread_(thread), dwfl_(dwfl_begin(&kCallbacks)) {
-    report_modules();
+  Symbols(const Facts& facts, const Ask& ask) : facts_(facts), ask_(ask), dwfl_(dwfl_begin(&kCallbacks)) {
+    if (!dwfl_) return;
+    dwfl_report_begin(dwfl_.get());
+    for (const Facts::Module& each : facts.modules)
+      dwfl_report_elf(dwfl_.get(), each.name.c_str(), each.path.c_str(), -1, each.low, false);
+    dwfl_report_end(dwfl_.get(), nullptr, nullptr);
   }
 
   CodePlace place(uint64_t address, uint64_t look_up) {
@@ -56,11 +74,8 @@ class Symbols {
 
   std::vector<CodePlace> chain(uint64_t site, size_t most) {
     std::vector<CodePlace> places;
-    auto r = node_.registers(thread_);
-    if (!r) return places;
-    registers_ = *r;
-    if (site) places.push_back(place(site, site));
-    else places.push_back(place(r->rip, r->rip));
+    const uint64_t innermost = site ? site : facts_.registers.rip;
+    places.push_back(place(innermost, innermost));
     if (!dwfl_) return places;
     static constexpr Dwfl_Thread_Callbacks kThread = {next_thread,   nullptr, read_memory,
                                                       set_registers, nullptr, nullptr};
@@ -95,54 +110,77 @@ class Symbols {
     return status == 0 && text ? text.get() : name;
   }
 
-  // Tells libdw which files are mapped where. The processes map file copies, which are named by their hash; the trace
-  // has the names that the program used.
-  void report_modules() {
-    if (!dwfl_) return;
-    std::map<std::string, std::string> names;
-    for (const ReplayNode* node = &node_; node; node = node->parent())
-      for (RecordCursor cursor = node->reader().records(); cursor.next();)
-        if (const auto* module = cursor.record().module()) {
-          Uuid file;
-          memcpy(file.data(), module->file, file.size());
-          names.try_emplace(hex_text(file), base_name(bounded_text(module->path, sizeof module->path)));
-        }
-    const auto maps = read_memory_map(memory_directory(node_.process().pid()));
-    if (!maps) return;
-    dwfl_report_begin(dwfl_.get());
-    std::string last;
-    for (const auto& [low, high, protection, shared, offset, device, inode, path] : *maps) {
-      if (!path.starts_with('/') || offset != 0) continue;
-      auto name = names.find(base_name(path));
-      if (name == names.end() || path == last) continue;
-      last = path;
-      dwfl_report_elf(dwfl_.get(), name->second.c_str(), path.c_str(), -1, low, false);
-    }
-    dwfl_report_end(dwfl_.get(), nullptr, nullptr);
-  }
-
   static pid_t next_thread(Dwfl*, void* argument, void** thread) {
     if (*thread) return 0;
     *thread = argument;
     return kPid;
   }
+  // The process cannot read the node's memory, so it asks.
   static bool read_memory(Dwfl*, Dwarf_Addr address, Dwarf_Word* word, void* argument) {
-    auto& self = *static_cast<Symbols*>(argument);
-    return self.node_.read(Addr{address}, std::as_writable_bytes(std::span(word, 1))).has_value();
+    const std::string answer =
+        static_cast<Symbols*>(argument)->ask_({reinterpret_cast<const char*>(&address), sizeof address});
+    if (answer.size() != sizeof *word) return false;
+    memcpy(word, answer.data(), sizeof *word);
+    return true;
   }
   static bool set_registers(Dwfl_Thread* thread, void* argument) {
-    const user_regs_struct& r = static_cast<Symbols*>(argument)->registers_;
+    const user_regs_struct& r = static_cast<Symbols*>(argument)->facts_.registers;
     // In the order of DWARF register numbers (System V ABI, AMD64 supplement, figure 3.36).
     const Dwarf_Word words[17] = {r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8,
                                   r.r9,  r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rip};
     return dwfl_thread_state_registers(thread, 0, 17, words);
   }
 
-  ReplayNode& node_;
-  ThreadId thread_;
-  user_regs_struct registers_{};
+  const Facts& facts_;
+  const Ask& ask_;
   std::unique_ptr<Dwfl, End> dwfl_;
 };
+
+// The files that are mapped in the node's process. They are copies that are named by their hash; the trace has the
+// names that the program used.
+std::vector<Facts::Module> modules_of(ReplayNode& node) {
+  std::map<std::string, std::string> names;
+  for (const ReplayNode* each = &node; each; each = each->parent())
+    for (RecordCursor cursor = each->reader().records(); cursor.next();)
+      if (const auto* module = cursor.record().module()) {
+        Uuid file;
+        memcpy(file.data(), module->file, file.size());
+        names.try_emplace(hex_text(file), base_name(bounded_text(module->path, sizeof module->path)));
+      }
+  std::vector<Facts::Module> modules;
+  const auto maps = read_memory_map(memory_directory(node.process().pid()));
+  if (!maps) return modules;
+  for (const auto& [low, high, protection, shared, offset, device, inode, path] : *maps) {
+    if (!path.starts_with('/') || offset != 0) continue;
+    const auto name = names.find(base_name(path));
+    if (name == names.end() || (!modules.empty() && path == modules.back().path)) continue;
+    modules.push_back({name->second, path, low});
+  }
+  return modules;
+}
+
+// Bytes of a name that are kept: those of a stranger's file may be of any length.
+constexpr size_t kLongestName = 2048;
+
+nlohmann::json to_json(const CodePlace& place) {
+  return {
+      place.address,       place.function.substr(0, kLongestName), place.offset, place.module.substr(0, kLongestName),
+      place.module_offset, place.file.substr(0, kLongestName),     place.line};
+}
+
+// What the process has told, which may be anything. Empty if it is no list of places.
+std::vector<CodePlace> places_in(const std::string& text) {
+  const auto told = nlohmann::json::parse(text, nullptr, false);
+  try {
+    std::vector<CodePlace> places;
+    for (const auto& each : told)
+      places.push_back({each.at(0).get<uint64_t>(), each.at(1), each.at(2).get<uint64_t>(), each.at(3),
+                        each.at(4).get<uint64_t>(), each.at(5), each.at(6).get<int>()});
+    return places;
+  } catch (const nlohmann::json::exception&) {
+    return {};
+  }
+}
 
 }  // namespace
 
@@ -155,7 +193,27 @@ std::string text(const CodePlace& place) {
 }
 
 std::vector<CodePlace> call_chain(ReplayNode& node, ThreadId thread, uint64_t site, size_t most) {
-  return Symbols(node, thread).chain(site, most);
+  constexpr std::chrono::seconds kLongest{30};  // large programs take seconds
+  const auto registers = node.registers(thread);
+  if (!registers) return {};
+  const Facts facts{modules_of(node), *registers};
+  const auto work = [&](const Ask& ask) {
+    nlohmann::json places = nlohmann::json::array();
+    for (const CodePlace& place : Symbols(facts, ask).chain(site, most)) places.push_back(to_json(place));
+    return places.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  const auto read = [&](std::string_view question) {
+    uint64_t address = 0, word = 0;
+    if (question.size() != sizeof address) return std::string();
+    memcpy(&address, question.data(), sizeof address);
+    if (!node.read(Addr{address}, std::as_writable_bytes(std::span(&word, 1)))) return std::string();
+    return std::string(reinterpret_cast<const char*>(&word), sizeof word);
+  };
+  if (auto told = run_confined(work, read, kLongest))
+    if (auto places = places_in(*told); !places.empty()) return places;
+  CodePlace alone;  // of files that cannot be read, or of a damaged one
+  alone.address = site ? site : registers->rip;
+  return {alone};
 }
 
 }  // namespace friday

@@ -1,6 +1,7 @@
 // Symbolizes code addresses of a replayed node and unwinds the stack of a thread, without a gdb: libdw reads symbols,
 // line tables and unwind information from the recording's copies of the mapped files, and from separate debug
-// information that this machine has for their build-ids. Every call opens the files again, because this is made for
+// information that this machine has for their build-ids. The files may be a stranger's, so libdw reads them in a
+// process that can do nothing else (confined_work.h). Every call opens the files again, because this is made for
 // reports of a divergence, which happens once.
 //
 // Use on the session's thread only, while the thread concerned is stopped.
@@ -30,7 +31,8 @@ struct CodePlace {
 std::string text(const CodePlace& place);
 
 // The call stack of a thread, innermost frame first, at most `most` frames. If `site` is not 0, the thread is in the
-// system call made at that address, which then is the innermost place. Empty if the registers cannot be read.
+// system call made at that address, which then is the innermost place. Only the innermost address if the files cannot
+// be read; empty if the registers cannot.
 std::vector<CodePlace> call_chain(ReplayNode& node, ThreadId thread, uint64_t site, size_t most);
 
 }  // namespace friday

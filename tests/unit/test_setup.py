@@ -14,13 +14,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 @pytest.fixture
 def machine(tmp_path):
     """A function that runs set-up where the packages `installed` are there and apt-get's simulation prints `plan`, and which ends with
-    failure if it may not remove; returns (the ended process, the lines with which apt-get was called)."""
-    def run(*options, installed=(), plan=""):
+    failure if it may not remove, or if the text `refused` is in its arguments; returns (the ended process, the lines with which apt-get was called)."""
+    def run(*options, installed=(), plan="", refused=" --no-remove "):
         calls = tmp_path / "calls"
         calls.write_text("")
         programs = {
             "dpkg-query": f'for name; do :; done; case " {" ".join(installed)} " in *" $name "*) printf installed;; *) exit 1;; esac',
-            "apt-get": f'echo "$*" >> {calls}; case "$*" in *" --no-remove "*) exit 100;; *" -s "*) printf "{plan}";; esac',
+            "apt-get": f'echo "$*" >> {calls}; case "$*" in *"{refused}"*) exit 100;; *" -s "*) printf "{plan}";; esac',
             "sudo": 'exec "$@"',
         }
         for name, text in programs.items():
@@ -36,6 +36,13 @@ def test_nothing_of_the_machine_is_removed(machine):
     done, calls = machine(plan="Inst cmake (3.25)\\nRemv libboost1.83-dev [1.83]\\nRemv libgreat-dev [1]\\n")
     assert done.returncode == 1 and "libboost1.83-dev libgreat-dev" in done.stderr, done
     assert calls and all(" -s " in call or call.endswith(" update") for call in calls), "only simulations"
+
+
+def test_what_draws_is_left_out_where_it_cannot_be(machine):
+    done, calls = machine("--full", refused="python3-matplotlib")
+    assert "without python3-matplotlib" in done.stderr, done
+    (install,) = [call for call in calls if " -s " not in call and " install " in call]
+    assert "gdb" in install.split() and "mpich" in install.split() and "matplotlib" not in install, install
 
 
 @pytest.mark.parametrize("there, wanted", [((), "libboost-filesystem-dev"), (("libboost-dev",), "libboost-filesystem-dev"),
