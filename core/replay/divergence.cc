@@ -11,6 +11,7 @@
 #include "core/trace/calls.h"
 #include "core/trace/event_text.h"
 #include "core/trace/logical_time.h"
+#include "core/trace/mark.h"
 #include "core/trace/recording.h"
 
 namespace friday {
@@ -229,6 +230,7 @@ nlohmann::json to_json(const Divergence& d) {
               {"name", d.node_name},
               {"thread", d.thread.value},
               {"event", d.event.value},
+              {"mark", text_of(Mark{d.node, d.event})},
               {"kind", d.kind},
               {"call", d.call},
               {"logical_time", d.since_start},

@@ -50,6 +50,14 @@ class Message:
         return self._done(self.target, self.target_event)
 
     @property
+    def mark(self) -> str | None:
+        """The mark of the place before its receipt, or if no replayed node receives it, before it is sent; None if neither is in the recording."""
+        for node, event in (self.target, self.target_event), (self.source, self.source_event):
+            if node is not None and event is not None:
+                return f"{node.id}#{event}" if event else None
+        return None
+
+    @property
     def data(self) -> builtins.bytes | None:
         """The contents, as the receiver got them; fewer than `bytes` if the recording has only the beginning, None if it has none of them:
         `missing` says why. They are read from the recording each time, also those of a message that has not been received yet."""
@@ -68,7 +76,7 @@ class Message:
         """The message as a dictionary for JSON: nodes by their names, logical times as text."""
         return {"number": self.number, "source": None if self.source is None else self.source.name, "source_event": self.source_event,
                 "sent": None if self.sent is None else str(self.sent), "target": None if self.target is None else self.target.name,
-                "target_event": self.target_event, "received": None if self.received is None else str(self.received),
+                "target_event": self.target_event, "mark": self.mark, "received": None if self.received is None else str(self.received),
                 "bytes": self.bytes, "channel": self.channel}
 
     def __str__(self) -> str:

@@ -32,6 +32,7 @@ class Change:
     old: Any
     new: Any
     place: str  # the function and line that wrote
+    mark: str | None = None  # the place of the write, for `goto`; None if nobody has counted there
 
 
 @contextlib.contextmanager
@@ -206,7 +207,7 @@ def when(session: "Session", expression: str, nodes: Any = None) -> list[Change]
                     texts[int(hit.node)] = text
                     if old == new:
                         return
-        found.append(Change(hit.node, hit.stop.logical_time, hit.stop.event, old, new, hit.stop.location or ""))
+        found.append(Change(hit.node, hit.stop.logical_time, hit.stop.event, old, new, hit.stop.location or "", hit.mark))
         if len(found) == MOST_CHANGES:
             session.stop()
 

@@ -19,6 +19,7 @@ FUNCTIONS = ("write", "read", "malloc", "memcpy", "epoll_wait", "sigaction", "pt
 STEPS = ("stepi", "nexti", "reverse-stepi", "reverse-nexti", "step", "next", "finish", "reverse-step", "reverse-next", "reverse-finish")
 WITHOUT_LINES = 4  # of these can be made in a program that has none: gdb's step there goes to the end of the function, one instruction after the other
 STRIPPED = ("postgres", "restarted")
+REGISTERS = ("rip", "rsp", *(f"r{name}" for name in ("ax", "bx", "cx", "dx", "si", "di", "bp", *range(8, 16))))
 CANNOT = (friday.Unsupported, friday.UsageError, friday.NodeNotStarted, friday.NodeEnded, friday.NoSymbol, friday.CallFailed)
 
 
@@ -61,19 +62,27 @@ def restarted(recorder):
     return recorder.group({"group": {}, "node": nodes, "event": events})
 
 
-RECORDINGS = {"ring": ring, "redis": redis, "postgres": postgres, "restarted": restarted, "threads": target("threads_wait"), "signals": target("signals_threads"),
+RECORDINGS = {"ring": ring, "redis": redis, "postgres": postgres, "restarted": restarted, "threads": target("workers", "10"), "signals": target("signals_threads"),
               "execs": target("execs"), "forks": target("fork_many")}
 IN_SAMPLE = ("ring", "threads")
 
 
+def registers_of(session, node):
+    """Those of the current thread as Friday reads them, and if there are more threads, those of all as gdb shows them."""
+    own = [int(node.read(f"(unsigned long)${name}")) for name in REGISTERS]
+    if len(node.threads) > 1:
+        own.append(session.backend.gdb(int(node), f"thread apply all -q info registers {' '.join(REGISTERS)} eflags fs_base"))
+    return own
+
+
 def stands(session):
-    """Where the group stands: of each node its events, registers of its current thread, and its memory."""
+    """Where the group stands: of each node its events, the registers of its threads, and its memory."""
     backend = session.backend
     found = []
     for node in session.all_nodes:
         registers = None
         if backend.states()[int(node)] == "alive":
-            registers = [int(node.read(f"(unsigned long)${name}")) for name in ("pc", "sp", "rax", "rdi", "rbx")]
+            registers = registers_of(session, node)
         found.append((int(node), backend.event(int(node)), registers, backend.state_hash(int(node))))
     return found
 
@@ -86,13 +95,13 @@ class Walk:
 
     def move(self):
         session, chance = self.session, self.chance
-        how = chance.choices(("run", "step", "goto", "mark", "back", "undo", "redo", "point", "unpoint", "write", "checkpoint", "end", "restart"),
-                             (20, 30, 12, 8, 12, 8, 4, 8, 6, 3, 2, 1, 1))[0]
+        how = chance.choices(("run", "step", "goto", "mark", "back", "undo", "redo", "point", "unpoint", "write", "call", "checkpoint", "end", "restart"),
+                             (20, 30, 12, 8, 12, 8, 4, 8, 6, 3, 2, 2, 1, 1))[0]
         self.done.append(how)
         if how in ("run", "step", "goto", "mark", "back", "end", "restart"):
             session.backend.note_move(session.states.tag())
         getattr(self, f"_{how}")()
-        if session.altered:  # a branch, which the walk leaves by going back
+        if session.altered and chance.random() < 0.7:  # a branch, which the walk leaves by going back, now or some moves later
             if done := session.backend.events_done():
                 self._goto(done)
             if session.altered:
@@ -130,8 +139,17 @@ class Walk:
         self.session.redo()
 
     def _point(self):
-        if len(self.session.points) < 4:
-            self.session.breakpoint(f"-pending {self.chance.choice(FUNCTIONS)}")
+        session, chance = self.session, self.chance
+        if len(session.points) >= 4:
+            return
+        if (kind := chance.choice(("break", "break", "watch", "event", "timer"))) == "break":
+            session.breakpoint(f"-pending {chance.choice(FUNCTIONS)}")
+        elif kind == "watch":  # the stack of wherever the node stands
+            session.watch(f"-writes -l *(long*)($sp - {8 * chance.randrange(32)})", nodes=[chance.choice(session.backend.alive() or [0])])
+        elif kind == "event":
+            session.catch(f"syscall {chance.choice(('write', 'read', 'futex', 'close', 'brk'))}")
+        else:
+            session.every(lambda: None, seconds=chance.uniform(0.01, 0.5))
 
     def _unpoint(self):
         if self.session.points:
@@ -140,6 +158,10 @@ class Walk:
     def _write(self):
         node = self.chance.choice(self.session.backend.alive() or [0])
         self.session.nodes[node].write("*(int*)$sp", 1234)
+
+    def _call(self):
+        node = self.chance.choice(self.session.backend.alive() or [0])
+        self.session.nodes[node].call("getpid")
 
     def _checkpoint(self):
         self.session.checkpoint()
@@ -174,7 +196,7 @@ def test_a_walk_is_a_straight_replay(name, opened, tmp_path_factory, request):
     session.set_checkpoints(True)
     session.run()
     walk = Walk(session, chance, STEPS[:WITHOUT_LINES] if name in STRIPPED else STEPS)
-    for number in range(600 if full else 100):
+    for number in range(640 if full else 100):
         try:
             walk.move()
         except CANNOT as error:

@@ -10,7 +10,7 @@
 
 #include "check.h"
 
-enum { kThreads = 4, kTurns = 25 };
+enum { kMostThreads = 32, kTurns = 25 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t together;
 long total;
@@ -103,12 +103,14 @@ __attribute__((used)) int calls_now(void) {
   return good;
 }
 
-int main(void) {
-  pthread_t threads[kThreads];
+int main(int count, char** arguments) {
+  const long how_many = count > 1 ? atol(arguments[1]) : 4;
+  pthread_t threads[kMostThreads];
+  CHECK(how_many > 0 && how_many <= kMostThreads);
   CHECK(number_of("5") == 5);  // strtol is bound from here on
-  CHECK(pthread_barrier_init(&together, NULL, kThreads) == 0);
-  for (long i = 0; i < kThreads; i++) CHECK(pthread_create(&threads[i], NULL, work, (void*)(i + 1)) == 0);
-  for (long i = 0; i < kThreads; i++) CHECK(pthread_join(threads[i], NULL) == 0);
-  CHECK(total == kTurns * (1 + 2 + 3 + 4));
+  CHECK(pthread_barrier_init(&together, NULL, (unsigned)how_many) == 0);
+  for (long i = 0; i < how_many; i++) CHECK(pthread_create(&threads[i], NULL, work, (void*)(i + 1)) == 0);
+  for (long i = 0; i < how_many; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  CHECK(total == kTurns * how_many * (how_many + 1) / 2);
   return success();
 }

@@ -349,9 +349,9 @@ def test_the_message_that_led_there_is_evidence(tmp_path):
     code, out, report, _ = run_text(tmp_path, "@session.breakpoint('f')\ndef g(): assert False\n",
                                     [Event(0), Event(0, "f"), Event(0, "f")], setup=setup)
     first, second = [violation["after"] for violation in report["violations"]]
-    assert first == {"number": 1, "source": "b", "source_event": 4, "sent": "1", "target": "a", "target_event": 0, "received": "1",
+    assert first == {"number": 1, "source": "b", "source_event": 4, "sent": "1", "target": "a", "target_event": 0, "mark": None, "received": "1",
                      "bytes": 8, "channel": "datagram"}
-    assert (second["number"], second["source"]) == (2, None)
+    assert (second["number"], second["source"], second["mark"]) == (2, None, "0#2")
     assert "  after message 1 from b (event 4, 1 s) to a (event 0, 1 s), 8 bytes\n" in out
     assert "  after message 2 from outside to a (event 2, 3 s), 5 bytes\n" in out
 
