@@ -66,6 +66,21 @@ def test_gdbs_and_the_prompt_follow_whoever_moves_the_group(console, recorder):
         for node, gdb in ((here, first), (there, second)):
             own = re.findall(r"#\d+ +(?:0x\w+ in )?(\w+)", console.command(f"{node} backtrace"))
             assert own and re.findall(r"#\d+ +(?:0x\w+ in )?(\w+)", gdb.command("backtrace")) == own
+        # The console goes back, and they go with it.
+        console.command(f"{here} break stabilize")
+        forward = [console.command("c") for _ in range(2)]
+        assert all("stopped at breakpoint" in each for each in forward), forward
+        for gdb in (first, second):
+            gdb.expect("The group has been moved by others. Now node")
+            gdb.command("info threads")
+        before = console.command("info time")
+        assert "stopped at breakpoint" in console.command("reverse-continue") and console.command("info time") != before
+        for gdb in (first, second):
+            gdb.expect("The group has been moved by others. Now node")
+            gdb.expect(GDB)
+        for node, gdb in ((here, first), (there, second)):
+            own = re.findall(r"#\d+ +(?:0x\w+ in )?(\w+)", console.command(f"{node} backtrace"))
+            assert own and re.findall(r"#\d+ +(?:0x\w+ in )?(\w+)", gdb.command("backtrace")) == own
         for gdb in (first, second):
             gdb.send("quit\r")
             gdb.finish()

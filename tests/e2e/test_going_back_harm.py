@@ -1,5 +1,7 @@
 """What keeps the group from going back is said, and leaves a session that lives."""
+import contextlib
 import shutil
+import threading
 
 import pytest
 from debug_support import friday, opened, ring  # noqa: F401
@@ -14,21 +16,25 @@ def own(ring, tmp_path):
     return path
 
 
+def place(session):
+    return [(int(node), session.backend.event(int(node)), session.backend.state_hash(int(node))) for node in session.all_nodes]
+
+
 @pytest.mark.parametrize("gone", ["files", "nodes/2/trace.zst"])
 def test_what_the_nodes_are_made_of_is_gone(own, opened, gone):
     """Without checkpoints the nodes would have to be rebuilt. They are not, and the group stands where it stood."""
     session = opened(own)
     session.watch("srv.successor")
     session.run()
-    before = [(int(node), session.backend.event(int(node)), session.backend.state_hash(int(node))) for node in session.all_nodes]
-    place = own / gone
-    if not place.exists():
-        place = own / "nodes" / "2" / "trace"
-    place.rename(own / "aside")
+    before = place(session)
+    part = own / gone
+    if not part.exists():
+        part = own / "nodes" / "2" / "trace"
+    part.rename(own / "aside")
     with pytest.raises(friday.Error, match="cannot be rebuilt, so the group stands where it stood"):
         session.restart()
-    assert [(int(node), session.backend.event(int(node)), session.backend.state_hash(int(node))) for node in session.all_nodes] == before
-    (own / "aside").rename(place)
+    assert place(session) == before
+    (own / "aside").rename(part)
     assert session.run().kind == "watch"
     session.restart()
     assert session.run().kind == "watch"
@@ -46,3 +52,59 @@ def test_a_budget_too_small_for_one_checkpoint(ring, opened):
     while (stop := session.reverse_continue()) is not None:
         back.append((stop.node, stop.event))
     assert back == stops[::-1]
+
+
+def test_ten_thousand_stop_points(ring, opened):
+    """Of which one has a condition that holds, at each hit another one."""
+    session = opened(ring)
+    session.set_checkpoints(True)
+    for number in range(10_000):
+        session.backend.add_breakpoint([1], "stabilize", f"srv.seq % 10000 == {number}")
+    stops = []
+    while len(stops) < 12 and (stop := session.run()).kind != "end":
+        assert len(stop.ids) == 1
+        stops.append((stop.event, stop.ids, place(session)))
+    assert len(stops) > 3
+    for event, ids, there in stops[-2::-1]:
+        stop = session.reverse_continue()
+        assert stop is not None and (stop.event, stop.ids, place(session)) == (event, ids, there)
+
+
+BACK = {
+    "reverse_continue": lambda session: session.reverse_continue(),
+    "run_back_until": lambda session: session.run_back_until(lambda: session.nodes[1].read("srv.seq") < 0),
+    "goto": lambda session: session.goto(20, node=1),
+    "restart": lambda session: session.restart(),
+    "first": lambda session: session.first(lambda: session.nodes[1].read("srv.seq") > 20),
+    "when": lambda session: session.when("srv.seq"),
+    "reverse-finish": lambda session: session.step(1, "reverse-finish"),
+    "reverse-next": lambda session: session.step(1, "reverse-next"),
+}
+QUICK = ("goto", "restart", "reverse-finish", "reverse-next")  # most often done before the interrupt comes
+
+
+@pytest.mark.parametrize("how", BACK)
+def test_ctrl_c_while_it_goes_back(ring, opened, how):
+    """The session lives, wherever the group stands then, and the group goes back to where it stood."""
+    session = opened(ring)
+    session.set_checkpoints(True)
+    session.watch("srv.successor", condition="srv.seq < 0")  # never
+    session.goto(session.backend.event_count(1) - 20, node=1)
+    mark, before, interrupted = session.mark(), place(session), 0
+    for delay in (0.001, 0.01, 0.03, 0.1, 0.3):
+        timer = threading.Timer(delay, session.backend.interrupt)
+        timer.start()
+        try:
+            stop = BACK[how](session)
+            stop = stop[0] if isinstance(stop, tuple) else stop
+            interrupted += getattr(stop, "kind", None) == "interrupt"
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            timer.cancel()
+            timer.join()
+            with contextlib.suppress(KeyboardInterrupt):  # one that came behind the answer
+                session.backend.gdb(1, "print 1")
+        session.goto(mark)
+        assert place(session) == before, delay
+    assert interrupted or how in QUICK

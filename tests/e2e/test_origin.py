@@ -91,6 +91,17 @@ def test_a_copy_by_several_moves_is_followed_as_a_whole(texts, copy, source):
     assert hops[-1].how == "computed" and "plant" in hops[-1].place, hops
 
 
+def test_memory_that_was_given_back(planted):
+    """What the program has left there is followed as before; what the allocator keeps there is its own; what is not mapped any more is said."""
+    before = place(planted)
+    assert "plant_value" in planted.origin("freed[4]", node=SINK)[-1].place
+    hops = planted.origin("freed[1]", node=SINK)
+    assert hops and messages(hops) == [], hops
+    with pytest.raises(friday.Error, match="memory"):
+        planted.origin("unmapped[4]", node=SINK)
+    assert place(planted) == before
+
+
 def test_a_text_of_two_parts_is_not_taken_for_one_copy(texts):
     text = texts.backend.read_string(0, int(texts.node.read("(long)&joined")))
     hop, = texts.origin("joined", most=1)

@@ -34,6 +34,7 @@ struct Record {
 // What the sink ends up with.
 uint64_t by_copies, by_struct, by_inheritance, by_sharing, by_text, by_half, by_file, constant_value;
 uint64_t by_record_file, by_placed_file, by_twin_file, by_own_pipe;
+uint64_t *freed, *unmapped;  // what they point to was given back
 uint32_t by_network_order;
 std::string by_string;
 Record record;
@@ -170,6 +171,12 @@ int main() {
   }
   by_text = strtoull(std::to_string(by_copies).c_str(), nullptr, 10);
   constant_value = 4711;
+  freed = static_cast<uint64_t*>(malloc(64));
+  unmapped = static_cast<uint64_t*>(malloc(4 << 20));
+  freed[4] = unmapped[4] = by_copies;
+  asm volatile("" : : : "memory");
+  free(freed);
+  free(unmapped);
   const int file = open("/proc/self/exe", O_RDONLY);
   check(file >= 0 && pread(file, &by_file, sizeof by_file, 0) == sizeof by_file, "pread");
   read_files();
