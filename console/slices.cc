@@ -1,6 +1,5 @@
 #include "console/slices.h"
 
-#include <poll.h>
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "console/say.h"
 #include "core/base/counted.h"
 #include "core/base/fd.h"
+#include "core/base/poll_set.h"
 #include "core/replay/cuts.h"
 #include "core/replay/saved_checkpoint.h"
 #include "core/replay/verdict.h"
@@ -135,13 +135,11 @@ Result<void> run(std::vector<Slice>& slices, const std::string& recording, const
   size_t next = 0, done = 0;
   while (done < slices.size()) {
     for (; next < slices.size() && next - done < most; next++) FRIDAY_TRY_VOID(begin(recording, options, slices[next]));
-    std::vector<pollfd> waited;
-    std::vector<Slice*> of;
+    PollSet told;
     for (Slice& slice : slices)
-      if (slice.told) waited.push_back({slice.told.get(), POLLIN, 0}), of.push_back(&slice);
-    if (poll(waited.data(), waited.size(), -1) < 0 && errno != EINTR) return fail_errno(errno, "waiting for a slice");
-    for (size_t i = 0; i < waited.size(); i++)
-      if (waited[i].revents && !hear(*of[i])) done++;
+      if (slice.told) told.add(slice.told.get(), [&] { done += !hear(slice); });
+    FRIDAY_TRY_VOID(told.wait(-1));
+    told.act();
   }
   return {};
 }
