@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
+#include <random>
 #include <string>
 #include <type_traits>
 #include <unordered_map>
@@ -322,6 +324,33 @@ class Explorer {
   }
   size_t states() const { return from_.size(); }
 
+  // What is wrong on some ways that are drawn at random, for programs that have too many states to visit them all.
+  std::string wander(uint64_t seed, uint32_t ways) {
+    constexpr uint32_t kLongest = 1 << 16;  // steps of a way; fair turns lead to the end in some hundred
+    std::mt19937_64 chance(seed);
+    for (uint32_t n = 0; n < ways; n++) {
+      State state;
+      for (uint32_t m = static_cast<uint32_t>(scripts_.size()) + 1; m <= kMostParties; m++)
+        state.party[m - 1].done = true;
+      for (uint32_t m = 1; m <= scripts_.size() && lines_; m++) begin(state, m);
+      std::string way;
+      uint32_t steps = 0;
+      while (std::ranges::any_of(state.party, [](const Party& party) { return !party.done; })) {
+        const auto m = static_cast<uint32_t>(1 + chance() % scripts_.size());
+        if (state.party[m - 1].done) continue;
+        if (++steps > kLongest) return "they do not come to an end:" + way.substr(0, 4000);
+        way += " " + std::to_string(m);
+        try {
+          bool chose = false;
+          if (auto next = step(state, m, chance() % 2, chose)) state = *std::move(next);
+        } catch (const Violation& violation) {
+          return violation.what + ":" + way;
+        }
+      }
+    }
+    return "";
+  }
+
  private:
   static constexpr uint32_t kNone = ~0u, kKilled = 1u << 8;
 
@@ -338,8 +367,8 @@ class Explorer {
     }
   }
 
-  // True: with another choice it would have come to something else.
-  bool advance(const State& state, uint32_t id, uint32_t m, bool choice) {
+  // The state after the next step of `m`; none if it cannot take one. `chose`: with another choice it would be another.
+  std::optional<State> step(const State& state, uint32_t m, bool choice, bool& chose) {
     State next = state;
     Process process(next, m, killable_ >> m & 1, choice);
     try {
@@ -348,10 +377,19 @@ class Explorer {
       next.party[m - 1] = {{}, 0, true};
     } catch (Stepped) {
     } catch (Impossible) {
-      return false;
+      return std::nullopt;
     }
-    visit(std::move(next), id, m);
-    return process.chose();
+    chose = process.chose();
+    return next;
+  }
+
+  // True: with another choice it would have come to something else.
+  bool advance(const State& state, uint32_t id, uint32_t m, bool choice) {
+    bool chose = false;
+    auto next = step(state, m, choice, chose);
+    if (!next) return false;
+    visit(*std::move(next), id, m);
+    return chose;
   }
 
   void kill(const State& state, uint32_t id, uint32_t m) {
@@ -417,6 +455,12 @@ void holds(std::vector<Script> scripts, uint32_t killable = 0, uint64_t lines = 
   ::testing::Test::RecordProperty("states", static_cast<int>(explorer.states()));
 }
 
+void holds_on_random_ways(std::vector<Script> scripts, uint64_t lines = 0) {
+  const uint64_t seed = std::random_device()();
+  Explorer explorer(std::move(scripts), 0, lines);
+  EXPECT_EQ(explorer.wander(seed, 10000), "") << "seed " << seed;
+}
+
 TEST(SharedToken, TakesTurns) {
   const Script script = [](Program& p) { p.share(0), p.call(), p.end(); };
   holds({script, script});
@@ -436,6 +480,24 @@ TEST(SharedToken, TwoJoinAndMeet) {
 TEST(SharedToken, ThreeJoin) {
   auto script = [](uint32_t own) { return [own](Program& p) { p.share(own), p.share(0), p.end(); }; };
   holds({script(1), script(2), script(3)}, 0, 1);
+}
+
+// As the processes of MPICH do: they join and then wait for each other by spinning, all three.
+TEST(SharedToken, ThreeJoinAndMeet) {
+  const Script script = [](Program& p) { p.share(0), p.meet(3), p.call(), p.end(); };
+  holds_on_random_ways({script, script, script});
+}
+
+// Two that have joined before spin, while the third, which has something of its own, joins them.
+TEST(SharedToken, TwoSpinWhileAThirdJoins) {
+  const Script spins = [](Program& p) { p.share(0), p.meet(3), p.end(); };
+  const Script joins = [](Program& p) { p.share(1), p.share(0), p.meet(3), p.end(); };
+  holds_on_random_ways({spins, spins, joins}, 1);
+}
+
+TEST(SharedToken, ThreeJoinWhatTheyHaveAndMeet) {
+  auto script = [](uint32_t own) { return [own](Program& p) { p.share(own), p.share(0), p.meet(3), p.end(); }; };
+  holds_on_random_ways({script(1), script(2), script(3)});
 }
 
 // Each pair has something else in common: a circle.
