@@ -16,6 +16,8 @@ import pytest
 from crafting import BLOCK, CHECKSUM, COMMITTED, PAGE, block, clear_checksum, last_block, packed, seal, zstd
 
 READERS = ("info", "live", "dump", "verify", "replay", "check", "merge", "python")
+# Commands that read the same files by the same ways, so they are tried in the full run only.
+OTHERS = ("log", "missing", "restore", "run", "checkpoints", "from", "checkpoint", "ls")
 SECONDS, MEMORY = 40, 1 << 30
 SESSION = "import sys, friday\ntry:\n    friday.Session(sys.argv[1]).close()\nexcept friday.Error as error:\n    sys.exit(f'friday: {error}')\n"
 TERA = 1 << 40
@@ -72,6 +74,12 @@ class Victim:
         self.python_path = subprocess.run([friday, "--python-path"], capture_output=True, text=True, check=True).stdout.strip()
 
     @property
+    def script(self):
+        path = self.directory / "nothing.py"
+        path.write_text("")
+        return path
+
+    @property
     def trace(self):
         return self.path / "nodes" / "0" / "trace"
 
@@ -90,7 +98,10 @@ class Victim:
     def command(self, reader):
         return {"info": ["info", self.path], "live": ["info", "--live", self.path], "dump": ["dump", "--node", "0", self.path], "verify": ["verify", self.path],
                 "replay": ["replay", "--batch", self.path], "check": ["pack", "--check", self.path], "json": ["info", "--json", self.path],
-                "merge": ["merge", "--separate-hosts", "-o", self.directory / "merged", f"a={self.path}", f"b={self.other}"]}[reader]
+                "merge": ["merge", "--separate-hosts", "-o", self.directory / "merged", f"a={self.path}", f"b={self.other}"],
+                "log": ["log", self.path], "missing": ["info", "--missing", self.path], "restore": ["restore", self.path], "run": ["run", self.script, self.path],
+                "checkpoints": ["checkpoint", self.path], "from": ["verify", "--from", "0#20", self.path], "checkpoint": ["checkpoint", self.path, "--at", "0#20"],
+                "ls": ["ls", self.path.parent]}[reader]
 
     def look(self, reader):
         """What this reader makes of it; nothing outside has changed by it."""
@@ -193,6 +204,36 @@ def test_what_is_no_file_is_refused_by_name(victim, case):
         answer = victim.look(reader)
         if reader in refusing:
             assert answer.refuses(reader, path), (reader, answer.code, answer.said)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", THINGS, ids=lambda case: case.replace(" ", "-").replace("/", "-"))
+def test_other_commands_come_to_their_end(victim, case):
+    name, change, _ = THINGS[case]
+    change(victim, victim.copy if name == "COPY" else victim.path / name)
+    for reader in OTHERS:
+        victim.look(reader)
+
+
+# What is spoiled of the checkpoints that a recording holds.
+CHECKPOINTS = {
+    "a FIFO as a table": ("20", FIFO), "a table behind a link": ("20", moved_out), "a link to /dev/zero as a table": ("20", ENDLESS), "a table of a terabyte": ("20", grow(TERA)),
+    "a FIFO as the pages": ("pages", FIFO), "the pages behind a link": ("pages", moved_out), "a link to /dev/zero as the pages": ("pages", ENDLESS),
+    "no pages": ("pages", lambda victim, path: os.truncate(path, 0)), "a directory as the pages": ("pages", DIRECTORY), "all behind a link": ("", moved_out),
+    "a link out": ("", replace(lambda path, victim: path.symlink_to(victim.outside))), "a FIFO": ("", FIFO),
+}
+
+
+@pytest.mark.parametrize("case", CHECKPOINTS, ids=lambda case: case.replace(" ", "-").replace("/", "-"))
+def test_a_checkpoint_that_is_no_file_is_not_used(victim, case):
+    """The replay begins at the start then. Nothing is written to where a link leads, also when another checkpoint is made."""
+    assert victim.look("checkpoint").code == 0 and (victim.path / "checkpoints" / "20").exists()
+    name, change = CHECKPOINTS[case]
+    change(victim, victim.path / "checkpoints" / name if name else victim.path / "checkpoints")
+    answer = victim.look("from")
+    assert answer.code == 0 and re.search("cannot be used|holds no checkpoint", answer.said), answer.said
+    for reader in ("checkpoints", "checkpoint"):
+        victim.look(reader)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="machine: only root can make a device")
