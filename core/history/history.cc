@@ -10,6 +10,7 @@
 #include "core/base/counted.h"
 #include "core/base/files.h"
 #include "core/base/log.h"
+#include "core/base/printable.h"
 #include "core/replay/saved_checkpoint.h"
 
 namespace friday {
@@ -228,6 +229,8 @@ void History::pause() {
   if (auto made = make(); !made) {
     if (made.error().code == ErrorCode::unsupported && !entries_.empty()) return pause_in(kAgain);
     refusal_ = made.error().message;
+    session_.add_notice(
+        fmt::format("no more checkpoints are made: {}; `set checkpoints on` tries again", printable(refusal_)));
     return;
   }
   const auto cost = Clock::now() - start;

@@ -168,8 +168,10 @@ def _undo(session: "Session", command: Command, filename: str | None, out: Outpu
     altered = list(session.altered)
     stop = session.undo() if command.verb == "undo" else session.redo()
     if stop is None:
-        sync = "" if session.backend.sync() == "clock" else ": only in the order clock moves are kept (`set sync clock`)"
-        raise UsageError(("there is no move to take back" if command.verb == "undo" else "no move was taken back that could be made again") + sync)
+        why = "" if session.backend.sync() == "clock" else ": only in the order clock moves are kept (`set sync clock`)"
+        if refusal := session.backend.checkpoints()["refusal"]:
+            why = f": no checkpoints are made any more, since {refusal}"
+        raise UsageError(("there is no move to take back" if command.verb == "undo" else "no move was taken back that could be made again") + why)
     tell_dropped(session, altered, out)
     tell(session, stop, out)
 

@@ -1,5 +1,8 @@
 """What keeps the group from going back is said, and leaves a session that lives."""
 import contextlib
+import os
+import pathlib
+import resource
 import shutil
 import threading
 
@@ -52,6 +55,36 @@ def test_a_budget_too_small_for_one_checkpoint(ring, opened):
     while (stop := session.reverse_continue()) is not None:
         back.append((stop.node, stop.event))
     assert back == stops[::-1]
+
+
+def descendants():
+    parents = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {os.getpid()}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="machine: root has no limit of processes")
+def test_where_no_process_can_be_made(ring, opened):
+    """The twins of a checkpoint cannot be forked: that is said once, and going back replays from the start."""
+    session = opened(ring)
+    for pid in descendants():
+        with contextlib.suppress(OSError):
+            resource.prlimit(pid, resource.RLIMIT_NPROC, (0, 0))
+    session.set_checkpoints(True)
+    session.watch("srv.successor")
+    stops = []
+    while (stop := session.run()).kind != "end" and len(stops) < 20:
+        stops.append((stop.node, stop.event))
+    said = [text for text in session.backend.take_notices() if "no more checkpoints are made" in text]
+    assert len(said) == 1 and session.backend.checkpoints()["refusal"], said
+    for node, event in stops[-2::-1][:5]:
+        stop = session.reverse_continue()
+        assert (stop.node, stop.event) == (node, event)
 
 
 def test_ten_thousand_stop_points(ring, opened):
