@@ -43,7 +43,7 @@ SIZES = {"event": "ThreadsPerChild 8\nMinSpareThreads 8\nMaxSpareThreads 32\nMax
 
 @pytest.mark.full
 @pytest.mark.limit(600)
-@pytest.mark.parametrize("requests", [200, 10_000])
+@pytest.mark.parametrize("requests", [200, 4_000])
 @pytest.mark.parametrize("mpm", ["event", "prefork"])
 def test_under_ab(recorder, ports, place, mpm, requests):  # noqa: F811
     need("apache2", "apache2-utils")
