@@ -499,11 +499,12 @@ class Divergence(Error):
     call: str
     logical_time: float
     real_time: float
+    mark: str
     expected: str
     actual: str
     chain: Any
     events: Any
-    def __init__(self, message: str='', *, node: int | None=None, event: int | None=None, node_name: str='', thread: int | None=None, kind: str='', call: str='', logical_time: float=0.0, real_time: float=0.0, expected: str='', actual: str='', chain: Sequence[Mapping[str, Any]]=(), events: Sequence[Mapping[str, Any]]=(), causes: Sequence[str]=()) -> None: ...
+    def __init__(self, message: str='', *, node: int | None=None, event: int | None=None, node_name: str='', thread: int | None=None, kind: str='', call: str='', logical_time: float=0.0, real_time: float=0.0, mark: str='', expected: str='', actual: str='', chain: Sequence[Mapping[str, Any]]=(), events: Sequence[Mapping[str, Any]]=(), causes: Sequence[str]=()) -> None: ...
 
 @dataclass(frozen=True)
 class CodePlace:

@@ -126,7 +126,7 @@ class NearEvent:
 class Divergence(Error):
     """The replay did something other than the recording. The message is the whole report, printed like a diff; its parts:
 
-    node_name, thread: who did it. kind: what differs first: "type", "call", "thread", "argument", "input", "result",
+    node_name, thread: who did it. mark: the place before the event, for `goto`. kind: what differs first: "type", "call", "thread", "argument", "input", "result",
     "state", "memory", "end" or "damaged". call: what the thread did, by name. logical_time, real_time: of the event as it was
     recorded, seconds since the group's start and since the epoch. chain: the call site and its callers, innermost first.
     expected, actual: one line each. events: five of the node's events before, the one that differs, five after. causes: what the
@@ -135,12 +135,12 @@ class Divergence(Error):
 
     def __init__(self, message: str = "", *, node: int | None = None, event: int | None = None, node_name: str = "",
                  thread: int | None = None, kind: str = "", call: str = "", logical_time: float = 0.0,
-                 real_time: float = 0.0, expected: str = "", actual: str = "", chain: Sequence[Mapping[str, Any]] = (),
+                 real_time: float = 0.0, mark: str = "", expected: str = "", actual: str = "", chain: Sequence[Mapping[str, Any]] = (),
                  events: Sequence[Mapping[str, Any]] = (), causes: Sequence[str] = ()) -> None:
         super().__init__(message, node=node, event=event)
         self.causes = list(causes)
         self.node_name, self.thread, self.kind, self.call = node_name, thread, kind, call
-        self.logical_time, self.real_time = logical_time, real_time
+        self.logical_time, self.real_time, self.mark = logical_time, real_time, mark
         self.expected, self.actual = expected, actual
         self.chain = [CodePlace(**place) for place in chain]
         self.events = [NearEvent(**near) for near in events]

@@ -218,7 +218,7 @@ import friday
 try:
     friday.session.run()
 except friday.Divergence as e:
-    keys = ("node", "node_name", "thread", "event", "kind", "call", "logical_time", "real_time", "expected", "actual")
+    keys = ("node", "node_name", "thread", "event", "kind", "call", "logical_time", "real_time", "mark", "expected", "actual")
     about = {key: getattr(e, key) for key in keys}
     about["chain"] = [(p.function, p.module, p.file, p.line, str(p)) for p in e.chain]
     about["events"] = [(n.index, n.differs, n.text) for n in e.events]
@@ -229,7 +229,7 @@ except friday.Divergence as e:
     done = recorder.run([recorder.friday, "run", script, recording.path])
     assert done.returncode == 3, done
     about = json.loads(done.stdout)
-    for key in ("node", "thread", "event", "kind", "call", "logical_time", "real_time", "expected", "actual", "text"):
+    for key in ("node", "thread", "event", "kind", "call", "logical_time", "real_time", "mark", "expected", "actual", "text"):
         assert about[key] == d[key], key
     assert about["node_name"] == "it"
     assert [tuple(place) for place in about["chain"]] == [(p.get("function", ""), p.get("module", ""), p.get("file", ""), p.get("line", 0), p["text"]) for p in d["chain"]]

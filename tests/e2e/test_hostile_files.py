@@ -226,12 +226,17 @@ CHECKPOINTS = {
 
 @pytest.mark.parametrize("case", CHECKPOINTS, ids=lambda case: case.replace(" ", "-").replace("/", "-"))
 def test_a_checkpoint_that_is_no_file_is_not_used(victim, case):
-    """The replay begins at the start then. Nothing is written to where a link leads, also when another checkpoint is made."""
+    """The replay begins at the start then, or the directory is refused by name. Nothing is written to where a link leads, also when another
+    checkpoint is made."""
     assert victim.look("checkpoint").code == 0 and (victim.path / "checkpoints" / "20").exists()
     name, change = CHECKPOINTS[case]
-    change(victim, victim.path / "checkpoints" / name if name else victim.path / "checkpoints")
+    path = victim.path / "checkpoints" / name
+    change(victim, path)
     answer = victim.look("from")
-    assert answer.code == 0 and re.search("cannot be used|holds no checkpoint", answer.said), answer.said
+    if name:
+        assert answer.code == 0 and re.search("cannot be used|holds no checkpoint", answer.said), answer.said
+    else:
+        assert answer.code == 2 and f"{path} is a" in answer.said, answer.said
     for reader in ("checkpoints", "checkpoint"):
         victim.look(reader)
 
