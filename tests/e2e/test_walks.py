@@ -75,8 +75,10 @@ def moves_of(name):
 def registers_of(session, node):
     """Those of the current thread as Friday reads them, and if there are more threads, those of all as gdb shows them."""
     own = [int(node.read(f"(unsigned long)${name}")) for name in REGISTERS]
-    if len(node.threads) > 1:
-        own.append(session.backend.gdb(int(node), f"thread apply all -q info registers {' '.join(REGISTERS)} eflags fs_base"))
+    if len(node.threads()) > 1:
+        shown = session.backend.gdb(int(node), f"thread apply all -q info registers {' '.join(REGISTERS)} eflags fs_base").splitlines()
+        each = len(REGISTERS) + 2
+        own.append(sorted(shown[at:at + each] for at in range(0, len(shown), each)))  # gdb numbers threads in the order in which it came to know them
     return own
 
 
@@ -105,7 +107,13 @@ class Walk:
         self.done.append(how)
         if how in ("run", "step", "goto", "mark", "back", "end", "restart"):
             session.backend.note_move(session.states.tag())
-        getattr(self, f"_{how}")()
+        on_branch = bool(session.altered)
+        try:
+            getattr(self, f"_{how}")()
+        except friday.Divergence:
+            if not on_branch:
+                raise
+            session.restart()  # what was written has changed what the node does
         if session.altered and chance.random() < 0.7:  # a branch, which the walk leaves by going back, now or some moves later
             if done := session.backend.events_done():
                 self._goto(done)
