@@ -1,7 +1,7 @@
 // poll(2) over descriptors that are each added with the action to take when it is ready. All waits of Friday outside
-// the shim for more than one thing go through it, but that of the relay (core/record/relay.cc). A set is made anew for each wait, because what is waited for changes
-// from one wait to the next, and waits nest: whoever waits for gdb's answer serves the endpoint that the same gdb talks
-// to. Owns no descriptors. Use on one thread.
+// the shim for more than one thing go through it, but that of the relay (core/record/relay.cc). A set is made anew for
+// each wait, because what is waited for changes from one wait to the next, and waits nest: whoever waits for gdb's
+// answer serves the endpoint that the same gdb talks to. Owns no descriptors. Use on one thread.
 #pragma once
 
 #include <poll.h>

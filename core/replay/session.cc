@@ -133,8 +133,8 @@ Result<void> ReplaySession::choose_nodes() {
   return {};
 }
 
-// What a recorder has noted of a node says where its replay may differ from what happened, though nothing diverges. What
-// is said of many nodes is said once.
+// What a recorder has noted of a node says where its replay may differ from what happened, though nothing diverges.
+// What is said of many nodes is said once.
 void ReplaySession::tell_what_was_noted() {
   std::map<std::string, std::vector<const NodeInfo*>> noted;
   for (NodeId id : ids_)
