@@ -350,10 +350,10 @@ def _goto_mark(session: "Session", command: Command, mark: str, out: Output) -> 
     tell(session, stop, out)
 
 
-def _goto_output(session: "Session", node: "Node", mark: str, pattern: str, out: Output) -> None:
+def _goto_output(session: "Session", node: "Node", delimiter: str, pattern: str, out: Output) -> None:
     """Goes to the next write of a node to its standard output or error, or with "?" to the last one before, in whose text the pattern is
     found. A write whose text the recording does not have as a whole is visited, and its text read from the node's memory."""
-    wanted, behind = regular(pattern), mark == "?"
+    wanted, behind = regular(pattern), delimiter == "?"
     backend, done = session.backend, session.backend.event(int(node))
     # The node may stand before a write, to which event done + 1 belongs: where the last search has found it.
     writes = [(number, event) for number, event in enumerate(backend.outputs(int(node))) if (event <= done if behind else event > done + 1)]
@@ -371,13 +371,13 @@ def _goto_output(session: "Session", node: "Node", mark: str, pattern: str, out:
                 return
         if place:
             go_to(session, place)
-    raise UsageError(f"{mark}{pattern}{mark} matches none of the {counted(len(writes), 'write')} of {named(node)} {_elsewhere(mark)}")
+    raise UsageError(f"{delimiter}{pattern}{delimiter} matches none of the {counted(len(writes), 'write')} of {named(node)} {_elsewhere(delimiter)}")
 
 
-def _goto_message(session: "Session", receivers: str | None, mark: str, pattern: str, out: Output) -> None:
+def _goto_message(session: "Session", receivers: str | None, delimiter: str, pattern: str, out: Output) -> None:
     """Goes to the receipt of the next message, or with "?" of the last one before, of one of the receivers, in whose contents the pattern
     is found."""
-    wanted, backend, last, behind = regular(pattern), session.backend, session.last_stop, mark == "?"
+    wanted, backend, last, behind = regular(pattern), session.backend, session.last_stop, delimiter == "?"
     targets = None if receivers is None else [int(node) for node in session.nodes.parse(receivers, every=True)]
     # Where `goto` has put the group, the next event of the node is the receipt of the message that was found before.
     found_before = None if last is None or last.kind != "reached" else (last.node, backend.event(last.node) + 1)
@@ -394,13 +394,13 @@ def _goto_message(session: "Session", receivers: str | None, mark: str, pattern:
             stop = session.goto(message.target_event, node=session.nodes.all[message.target])
         tell(session, stop, out)
         return
-    raise UsageError(f"{mark}{pattern}{mark} matches none of the {counted(len(messages), 'message')} that {'the group' if receivers is None else receivers} "
-                     f"receives {_elsewhere(mark)}{f'; {not_searched(unsearched)}' if unsearched else ''}; a text that two receives have split is not found")
+    raise UsageError(f"{delimiter}{pattern}{delimiter} matches none of the {counted(len(messages), 'message')} that {'the group' if receivers is None else receivers} "
+                     f"receives {_elsewhere(delimiter)}{f'; {not_searched(unsearched)}' if unsearched else ''}; a text that two receives have split is not found")
 
 
-def _elsewhere(mark: str) -> str:
+def _elsewhere(delimiter: str) -> str:
     """Where a search has looked, and how to look at the other side."""
-    return "before this place: /REGEX/ searches after it" if mark == "?" else "after this place: ?REGEX? searches before it"
+    return "before this place: /REGEX/ searches after it" if delimiter == "?" else "after this place: ?REGEX? searches before it"
 
 
 def written(session: "Session", node: "Node") -> bytes:
