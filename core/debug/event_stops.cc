@@ -51,7 +51,7 @@ bool EventStops::is_enabled(uint32_t id) const {
 
 bool EventStops::covers(uint32_t id, NodeId node) const {
   const StopPoint* point = stop_points_.table().find({id});
-  return point && point->enabled && std::ranges::find(point->nodes.ids, node) != point->nodes.ids.end();
+  return point && point->enabled && std::ranges::find(point->nodes, node) != point->nodes.end();
 }
 
 // ---- Before a run

@@ -66,7 +66,7 @@ void GroupStopPoints::follow_libraries(ReplayNode& node) {
       }
     // A stop point with -pending is always resolved again: its code or variable may be gone, may be at another address,
     // or, for a breakpoint, may be at an additional address.
-    const bool anew = point.may_wait && std::ranges::find(point.nodes.ids, node.id()) != point.nodes.ids.end();
+    const bool anew = point.may_wait && std::ranges::find(point.nodes, node.id()) != point.nodes.end();
     if ((anew || point.pending.contains(node.id())) && point.enabled) (void)arm(point, node);
   }
 }

@@ -53,7 +53,7 @@ Result<StopPoint> GroupStopPoints::make_point(StopKind kind, const std::vector<N
   FRIDAY_TRY_VOID(any_replayed(nodes));
   StopPoint point;
   point.kind = kind;
-  point.nodes.ids = nodes;
+  point.nodes = nodes;
   point.condition = clean(condition);
   return point;
 }
@@ -140,7 +140,7 @@ static bool knows_a_part(const Error& error) {
 Result<void> GroupStopPoints::arm_on_nodes(StopPoint& point) {
   std::optional<Error> failure;
   size_t placed = 0;
-  for (NodeId id : point.nodes.ids) {
+  for (NodeId id : point.nodes) {
     ReplayNode* node = session_.find(id);
     if (!node || !node->has_process() || (point.kind == StopKind::watchpoint && node->state() == NodeState::ended))
       continue;
@@ -322,7 +322,7 @@ bool GroupStopPoints::arm_as_in_parent(StopPoint& point, ReplayNode& node) {
 void GroupStopPoints::arm_all(ReplayNode& node) {
   for (StopPointId id : points_.ids()) {
     StopPoint* point = points_.find(id);
-    const auto& wanted = point->nodes.ids;
+    const auto& wanted = point->nodes;
     if (std::find(wanted.begin(), wanted.end(), node.id()) == wanted.end()) continue;
     if (!arm_as_in_parent(*point, node)) (void)arm(*point, node);
   }

@@ -68,7 +68,6 @@ class PatchedBytes {
   // operand of the window's jump.
   Result<void> add_breakpoint(Addr address, std::byte under);
   void remove_breakpoint(Addr address) { breakpoints_.erase(address.value); }
-  bool has_breakpoint(Addr address) const { return breakpoints_.contains(address.value); }
   std::byte under_breakpoint(Addr address) const { return breakpoints_.at(address.value); }
 
   // `bytes` were read from the node at `address`: restores the program's own bytes in them.

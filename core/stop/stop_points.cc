@@ -1,18 +1,6 @@
 #include "core/stop/stop_points.h"
 
-#include <algorithm>
-
 namespace friday {
-
-bool NodeSelection::covers(NodeId id, std::string_view name) const {
-  if (std::ranges::find(except, id) != except.end()) return false;
-  if (all || std::ranges::find(ids, id) != ids.end()) return true;
-  return std::ranges::any_of(names, [&](const std::string& wanted) {
-    // "redis" covers "redis" and "redis#2"; "redis/child-1" is another process.
-    return name == wanted || (name.starts_with(wanted) && name[wanted.size()] == '#' &&
-                              name.find('/', wanted.size()) == std::string_view::npos);
-  });
-}
 
 Result<StopPointId> StopPoints::add(StopPoint point) {
   bool placed = point.kind == StopKind::watchpoint ? !point.expressions.empty() : !point.location.empty();
@@ -63,13 +51,6 @@ HitVerdict StopPoints::count_hit(StopPointId id) {
   if (point->ignore_count == 0) return HitVerdict::run_handlers;
   --point->ignore_count;
   return HitVerdict::ignored;
-}
-
-void StopPoints::forget_node(NodeId node) {
-  for (auto& [id, point] : points_) {
-    point.instances.erase(node);
-    point.pending.erase(node);
-  }
 }
 
 }  // namespace friday

@@ -11,7 +11,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "core/base/error.h"
@@ -30,17 +29,6 @@ enum class StopKind : uint8_t { breakpoint, watchpoint, timer, catchpoint };
 // Which accesses a watchpoint reports: writes, reads, or both.
 enum class WatchAccess : uint8_t { write, read, any };
 
-// Which nodes a stop point covers. An id denotes one process. A name also covers later processes of that name (NAME
-// covers NAME#2), but not its children.
-struct NodeSelection {
-  bool all = false;
-  std::vector<NodeId> ids;
-  std::vector<std::string> names;
-  std::vector<NodeId> except;
-
-  bool covers(NodeId id, std::string_view name) const;
-};
-
 // One place of a stop point in one node: an address of a breakpoint (an inlined function has several), or a range of a
 // watchpoint (a pointer chain has one for each link).
 struct StopInstance {
@@ -53,7 +41,7 @@ struct StopInstance {
 struct StopPoint {
   StopPointId id{};
   StopKind kind = StopKind::breakpoint;
-  NodeSelection nodes;
+  std::vector<NodeId> nodes;
   std::string location;                  // of a breakpoint or catchpoint, as typed; of a timer, its period
   std::vector<std::string> expressions;  // for a watchpoint, as the user typed them
   std::string condition;                 // a C expression; empty if there is none
@@ -96,9 +84,6 @@ class StopPoints {
   // Counts a hit whose condition held and returns whether to ignore it. Does not remove a temporary stop point: the
   // session does that when the group stops for it.
   HitVerdict count_hit(StopPointId id);
-
-  // Call when the node's process is gone: removes its instances and keeps the stop points.
-  void forget_node(NodeId node);
 
  private:
   std::map<StopPointId, StopPoint> points_;

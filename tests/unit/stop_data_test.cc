@@ -90,21 +90,10 @@ TEST(PatchedBytes, AnInstructionMayBeExecutedInACopy) {
   }
   EXPECT_EQ(table.also_executed_at(Addr{0x3006})->value, 0x9206u);
   EXPECT_TRUE(table.add_breakpoint(table.executed_at(Addr{0x1002}), std::byte{3}));
-  EXPECT_TRUE(table.has_breakpoint(Addr{0x9012}));
+  EXPECT_EQ(table.under_breakpoint(Addr{0x9012}), std::byte{3});
   table.remove_window(Addr{0x1000});
   EXPECT_EQ(table.executed_at(Addr{0x1002}).value, 0x1002u);
   EXPECT_FALSE(table.in_copy(Addr{0x9012}));
-}
-
-TEST(StopPoints, CoverNodesByNumberAndName) {
-  NodeSelection selection{.all = false, .ids = {NodeId{4}}, .names = {"redis"}, .except = {NodeId{9}}};
-  EXPECT_TRUE(selection.covers(NodeId{4}, "chord"));
-  EXPECT_TRUE(selection.covers(NodeId{5}, "redis"));
-  EXPECT_TRUE(selection.covers(NodeId{6}, "redis#2"));
-  EXPECT_FALSE(selection.covers(NodeId{9}, "redis"));
-  EXPECT_FALSE(selection.covers(NodeId{7}, "redis/child-1"));
-  EXPECT_FALSE(selection.covers(NodeId{7}, "redis#2/child-1"));
-  EXPECT_FALSE(selection.covers(NodeId{7}, "redis2"));
 }
 
 TEST(StopPoints, CountHitsAndIgnoreTheFirstOnes) {
@@ -112,7 +101,6 @@ TEST(StopPoints, CountHitsAndIgnoreTheFirstOnes) {
   EXPECT_FALSE(points.add({})) << "neither a location nor an expression";
   StopPoint wanted;
   wanted.location = "main";
-  wanted.nodes.all = true;
   wanted.ignore_count = 2;
   auto id = points.add(wanted);
   ASSERT_TRUE(id);
