@@ -27,10 +27,11 @@ class FollowedNode {
  public:
   FollowedNode(const Beneath& trace, NodeId node) : node_(node), tail_(trace, node) {}
 
-  // Appends the lines that were completed since the last call.
-  Result<void> poll(std::vector<TimedLine>& lines) {
+  // Appends the lines that were completed since the last call. `also` is called for each record before.
+  Result<void> poll(std::vector<TimedLine>& lines, const TraceTail::Visit& also = {}) {
     return tail_.poll([&](const RecordView& record) {
       if (const auto* clock = record.clock()) clock_ = *clock;
+      if (also) also(record);
       if (!record.is_event()) return;
       const EventView event = record.event();
       // As in the order of a finished recording: what sends nothing, as the first call of a program, has happened when
@@ -50,6 +51,10 @@ class FollowedNode {
     append(std::move(found), lines);
   }
   std::optional<int64_t> first_ns() const { return first_ns_; }
+  // During poll(), for `also`.
+  const TraceTail& tail() const { return tail_; }
+  // CLOCK_REALTIME in nanoseconds, by the last reading of the clocks in the trace.
+  int64_t real_ns_of(uint64_t ticks) const { return ns_of(ticks) + clock_.realtime_ns - clock_.monotonic_ns; }
 
  private:
   int64_t ns_of(uint64_t ticks) const {

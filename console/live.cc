@@ -202,8 +202,8 @@ void add_live_command(CLI::App& app, int* status) {
   auto* when = command
                    ->add_option("--when", saving.when,
                                 "Not at once, but when this happens: crash (a node is killed by a fault of its own), "
-                                "or /REGEX/ (it writes "
-                                "a line that matches); may be repeated")
+                                "/REGEX/ (it writes a line that matches), or FILE.py (it receives a message for which "
+                                "the file's function save_when(message) returns a true value); may be repeated")
                    ->allow_extra_args(false);
   command->add_option("--times", saving.times, "With --when: end after so many saves (default: 1)")
       ->check(CLI::Range(1u, 1000000u))
@@ -214,7 +214,7 @@ void add_live_command(CLI::App& app, int* status) {
   command->footer(
       "Examples:\n  friday live REC\n  friday live REC full --node 'replica*'\n  friday live REC save -o CASE\n  "
       "friday live REC save --when crash --when '/lost "
-      "[0-9]+ rows/'");
+      "[0-9]+ rows/' --when late.py");
   command->callback([options, status] { *status = run_live(*options); });
 }
 

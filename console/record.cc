@@ -369,7 +369,8 @@ void add_record_command(CLI::App& app, int* status) {
       ->add_option(
           "--save-on", options->save_on,
           "Save what the recording holds, as REC-saved-1, REC-saved-2, ... (at most 5), when a node is killed by a "
-          "fault (crash) or writes a line that matches (/REGEX/), and go on; may be repeated")
+          "fault (crash), writes a line that matches (/REGEX/), or receives what a Python file waits for (FILE.py with "
+          "a function save_when(message)), and go on; may be repeated")
       ->allow_extra_args(false);
   command
       ->add_option(

@@ -17,6 +17,7 @@
 
 #include "console/complain.h"
 #include "console/followed_node.h"
+#include "console/message_trigger.h"
 #include "console/paths.h"
 #include "console/progress.h"
 #include "console/say.h"
@@ -39,28 +40,39 @@ constexpr auto kApart = 10s;  // from one save to the next, at least
 constexpr std::array kFaults = {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE, SIGSYS, SIGTRAP};
 
 struct Trigger {
+  enum class On { crash, output, messages };
+  On on;
   std::string text;
-  std::optional<Pattern> output;  // none: a crash
+  std::optional<Pattern> output;
 };
 
 Result<Trigger> parse_trigger(const std::string& text) {
-  if (text == "crash") return Trigger{text, {}};
+  if (text == "crash") return Trigger{Trigger::On::crash, text, {}};
+  if (is_python_file(text)) return Trigger{Trigger::On::messages, text, {}};
   if (text.size() > 2 && text.front() == '/' && text.back() == '/') {
     FRIDAY_TRY(pattern, Pattern::parse(std::string_view(text).substr(1, text.size() - 2)));
-    return Trigger{text, std::move(pattern)};
+    return Trigger{Trigger::On::output, text, std::move(pattern)};
   }
   return fail(ErrorCode::usage,
-              "\"{}\" does not say when to save: write crash, or a regular expression for a line of output, such as "
-              "'/assertion .* failed/'",
+              "\"{}\" does not say when to save: write crash, a regular expression for a line of output, such as "
+              "'/assertion .* failed/', or the name of a Python file with a function save_when(message)",
               text);
 }
 
 // Looks at a recording that goes on for what the triggers name. It reads little, since it runs beside live programs.
 class Watch {
  public:
-  Watch(std::string recording, std::vector<Trigger> triggers)
-      : recording_(std::move(recording)), triggers_(std::move(triggers)) {
-    for (const Trigger& each : triggers_) reads_output_ |= each.output.has_value();
+  // Fails if one of the triggers is a Python file that cannot be used.
+  static Result<Watch> create(std::string recording, std::vector<Trigger> triggers) {
+    std::vector<std::string> files;
+    for (const Trigger& each : triggers)
+      if (each.on == Trigger::On::messages) files.push_back(each.text);
+    std::unique_ptr<MessageTriggers> messages;
+    if (!files.empty()) {
+      FRIDAY_TRY(loaded, MessageTriggers::load(files));
+      messages = std::move(loaded);
+    }
+    return Watch(std::move(recording), std::move(triggers), std::move(messages));
   }
 
   // Which trigger has fired since the last call, if one has. The first call only notes the present state.
@@ -72,14 +84,36 @@ class Watch {
       looked_ = now;
       if (auto crash = look_at_nodes()) found = std::move(crash);
     }
-    if (auto line = look_at_lines()) found = std::move(line);
+    if (auto written = look_at_traces(!first)) found = std::move(written);
     if (first) found.reset();
     return found;
+  }
+  // Python files that have failed since the last call, with the reason.
+  std::vector<std::string> take_failures() {
+    return messages_ ? messages_->take_failures() : std::vector<std::string>();
+  }
+  // Whether there is a trigger that has not failed.
+  bool has_triggers() const {
+    return (messages_ && messages_->any_left()) ||
+           std::ranges::any_of(triggers_, [](const Trigger& each) { return each.on != Trigger::On::messages; });
   }
   // Whether somebody records, as of the last look at the nodes.
   bool goes_on() const { return recorded_; }
 
  private:
+  struct Followed {
+    FollowedNode trace;
+    MessageTriggers::Node messages;
+  };
+
+  Watch(std::string recording, std::vector<Trigger> triggers, std::unique_ptr<MessageTriggers> messages)
+      : recording_(std::move(recording)), triggers_(std::move(triggers)), messages_(std::move(messages)) {
+    for (const Trigger& each : triggers_) {
+      reads_traces_ |= each.on != Trigger::On::crash;
+      sees_crashes_ |= each.on == Trigger::On::crash;
+    }
+  }
+
   std::optional<std::string> look_at_nodes() {
     std::optional<std::string> found;
     const auto names = names_beneath({recording_, "nodes"});
@@ -90,10 +124,11 @@ class Watch {
       if (!number || *number > UINT32_MAX || ended_.contains(static_cast<uint32_t>(*number))) continue;
       const NodeId id{static_cast<uint32_t>(*number)};
       const Beneath directory{recording_, "nodes/" + name};
-      if (reads_output_) lines_.try_emplace(id, directory.below("trace"), id);
       const auto read = read_json(directory.below("node.json"));
       if (!read || !read->is_object()) continue;  // it is just being made, or removed
       names_[id] = read->value("name", json("")).is_string() ? read->value("name", "") : "";
+      if (reads_traces_ && !followed_.contains(id))
+        followed_.emplace(id, Followed{FollowedNode(directory.below("trace"), id), {id, names_[id]}});
       if (auto crash = how_it_ended(id, *read)) found = std::move(crash);
     }
     return found;
@@ -115,16 +150,21 @@ class Watch {
     else ended_.insert(id.value);
     const auto signal = static_cast<int>(number(ended, "detail"));
     const bool crash = how == "signal" && std::ranges::find(kFaults, signal) != kFaults.end();
-    if (!crash || std::ranges::all_of(triggers_, [](const Trigger& each) { return each.output.has_value(); }))
-      return std::nullopt;
+    if (!crash || !sees_crashes_) return std::nullopt;
     return fmt::format("node {} ({}) was killed by {}", id, names_[id], signal_text(signal));
   }
 
-  std::optional<std::string> look_at_lines() {
+  std::optional<std::string> look_at_traces(bool ask) {
     std::optional<std::string> found;
     std::vector<TimedLine> lines;
-    for (auto& [id, node] : lines_)
-      if (!damaged_.contains(id) && !node.poll(lines)) damaged_.insert(id);  // it is removed; or said when it is read
+    for (auto& [id, node] : followed_) {
+      if (damaged_.contains(id)) continue;
+      const auto look_at_message = [&](const RecordView& record) {
+        if (auto why = messages_->visit(node.messages, record, node.trace, ask)) found = std::move(why);
+      };
+      const auto read = node.trace.poll(lines, messages_ ? look_at_message : TraceTail::Visit());
+      if (!read) damaged_.insert(id);  // it is removed; or said when it is read
+    }
     for (const TimedLine& line : lines)
       for (const Trigger& each : triggers_)
         if (each.output && each.output->finds(line.line.text))
@@ -133,11 +173,12 @@ class Watch {
     return found;
   }
 
-  const std::string recording_;
-  const std::vector<Trigger> triggers_;
-  bool reads_output_ = false, recorded_ = true;
+  std::string recording_;
+  std::vector<Trigger> triggers_;
+  std::unique_ptr<MessageTriggers> messages_;  // null: no trigger is a Python file
+  bool reads_traces_ = false, sees_crashes_ = false, recorded_ = true;
   std::chrono::steady_clock::time_point looked_{};
-  std::map<NodeId, FollowedNode> lines_;
+  std::map<NodeId, Followed> followed_;
   std::map<NodeId, std::string> names_;
   std::set<uint32_t> ended_;
   std::set<NodeId> damaged_;
@@ -178,39 +219,79 @@ Result<void> check_triggers(const std::vector<std::string>& when) {
   return {};
 }
 
-int save_live(const SavingOptions& options) {
-  if (options.when.empty()) return save_now(options, "");
+namespace {
+
+Result<Watch> watch_for(const SavingOptions& options) {
   std::vector<Trigger> triggers;
   for (const std::string& text : options.when) {
-    auto trigger = parse_trigger(text);
-    if (!trigger) return complain("live", trigger.error());
-    triggers.push_back(std::move(*trigger));
+    FRIDAY_TRY(trigger, parse_trigger(text));
+    triggers.push_back(std::move(trigger));
   }
-  if (!options.with_recorder)
-    if (auto recording = Recording::open(options.recording); !recording) return complain("live", recording.error());
-  Watch watch(options.recording, std::move(triggers));
+  if (!options.with_recorder) FRIDAY_TRY_VOID(Recording::open(options.recording));
+  return Watch::create(options.recording, std::move(triggers));
+}
+
+// What a recorder waits for when it has started this process: a line that says what is wrong, or an empty one. From
+// then on this process writes to its standard error only.
+class Answer {
+ public:
+  explicit Answer(bool with_recorder) {
+    if (!with_recorder) return;
+    file_ = UniqueFd(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+  }
+  void give(const std::string& problem) {
+    if (file_) (void)!write(file_.get(), (problem + "\n").data(), problem.size() + 1);
+    file_.reset();
+  }
+
+ private:
+  UniqueFd file_;
+};
+
+}  // namespace
+
+int save_live(const SavingOptions& options) {
+  if (options.when.empty()) return save_now(options, "");
+  if (options.with_recorder) end_when_python_outlives_the_input();
+  Answer answer(options.with_recorder);
+  auto watch = watch_for(options);
+  answer.give(watch ? "" : describe(watch.error()));
+  if (!watch) return options.with_recorder ? kBadInput : complain("live", watch.error());
   auto last = std::chrono::steady_clock::time_point{};
   std::optional<std::string> why;
   for (unsigned saved = 0; saved < options.times;) {
-    if (auto found = watch.look(); found && !why) why = std::move(found);
+    if (auto found = watch->look(); found && !why) why = std::move(found);
     if (why && (saved == 0 || std::chrono::steady_clock::now() - last >= kApart)) {
       if (const int code = save_now(options, *why); code && !options.with_recorder) return code;
       why.reset();
       last = std::chrono::steady_clock::now();
       saved++;
     }
+    for (const std::string& failure : watch->take_failures()) say(stderr, "friday live: {}\n", failure);
+    if (!watch->has_triggers() && !why) return kBadInput;
     if (!pause_while_recorded(options.with_recorder)) return 0;
-    if (options.with_recorder || watch.goes_on()) continue;
+    if (options.with_recorder || watch->goes_on()) continue;
     say(stderr, "friday live: {} is not being recorded any more\n", options.recording);
     return saved ? 0 : kBadInput;
   }
   return 0;
 }
 
+static std::string read_all(int fd) {
+  std::string text;
+  char piece[512];
+  for (ssize_t got = 0; (got = read(fd, piece, sizeof piece)) > 0 || (got < 0 && errno == EINTR);)
+    if (got > 0) text.append(piece, static_cast<size_t>(got));
+  return text;
+}
+
 Result<SavingProcess> SavingProcess::start(const SavingOptions& options) {
-  int ends[2];
+  int ends[2], answers[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return fail_errno(errno, "cannot make a pipe");
   UniqueFd input(ends[0]), far(ends[1]);
+  if (pipe2(answers, O_CLOEXEC) != 0) return fail_errno(errno, "cannot make a pipe");
+  UniqueFd answer(answers[0]), far_answer(answers[1]);
   std::vector<std::string> words = {executable_path(),
                                     "live",
                                     options.recording,
@@ -227,14 +308,19 @@ Result<SavingProcess> SavingProcess::start(const SavingOptions& options) {
   posix_spawn_file_actions_init(&files);
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_adddup2(&files, input.get(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, far_answer.get(), STDOUT_FILENO);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);  // what the terminal sends is not for it
   pid_t pid = 0;
   const int error = posix_spawn(&pid, words[0].c_str(), &files, &attributes, arguments.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
   if (error) return fail_errno(error, fmt::format("cannot start {}", words[0]));
-  return SavingProcess(pid, std::move(far));
+  SavingProcess process(pid, std::move(far));
+  far_answer.reset();
+  const std::string problem = read_all(answer.get());
+  if (problem.empty()) return fail(ErrorCode::component_died, "the process that is to save the recording has ended");
+  if (problem != "\n") return fail(ErrorCode::usage, "{}", problem.substr(0, problem.size() - 1));
+  return process;
 }
 
 SavingProcess::~SavingProcess() {

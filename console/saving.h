@@ -14,8 +14,8 @@ namespace friday {
 struct SavingOptions {
   std::string recording;
   std::string place;  // empty: REC-saved-1 and so on
-  // "crash": a node was killed by a signal that reports a fault of it; "/REGEX/": a line of a node's output matches.
-  // Empty: at once.
+  // "crash": a node was killed by a signal that reports a fault of it; "/REGEX/": a line of a node's output matches;
+  // "FILE.py": a node receives what the file waits for (message_trigger.h). Empty: at once.
   std::vector<std::string> when;
   unsigned times = 1;  // after so many it ends
   bool as_json = false;

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-
-#include "core/trace/reader.h"
+#include <utility>
 
 namespace friday {
 
@@ -21,6 +20,7 @@ Result<void> TraceTail::open() {
 }
 
 Result<void> TraceTail::poll(const Visit& visit) {
+  snapshot_.reset();  // one in which damage was found
   if (!plain_) FRIDAY_TRY_VOID(open());
   if (!plain_) return visit_snapshot(visit);  // only the compressed form is left: the node has ended
   FRIDAY_TRY_VOID(read_exactly(plain_.get(), std::as_writable_bytes(std::span(&header_, 1)), 0));
@@ -64,13 +64,15 @@ Result<uint64_t> TraceTail::visit_plain(const Visit& visit) {
 
 Result<void> TraceTail::visit_snapshot(const Visit& visit) {
   FRIDAY_TRY(reader, TraceReader::open_file(trace_, node_));
-  header_ = reader.header();
-  next_ = std::max(next_, reader.first_offset());
-  while (next_ < reader.end_offset()) {
-    FRIDAY_TRY(record, reader.record_at(next_));
+  snapshot_ = std::move(reader);
+  header_ = snapshot_->header();
+  next_ = std::max(next_, snapshot_->first_offset());
+  while (next_ < snapshot_->end_offset()) {
+    FRIDAY_TRY(record, snapshot_->record_at(next_));
     visit(record);
     next_ += record.header().size;
   }
+  snapshot_.reset();
   return {};
 }
 

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "core/base/beneath.h"
 #include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/base/ids.h"
+#include "core/trace/reader.h"
 #include "core/trace/record.h"
 
 namespace friday {
@@ -24,6 +27,8 @@ class TraceTail {
   // Visits the records that were committed since the last call. The views are good during the visit. Fails if the trace
   // is damaged.
   Result<void> poll(const Visit& visit);
+  // During a visit: whether bytes of the record are zeros for payload that the trace leaves out.
+  bool lacks(std::span<const std::byte> bytes) const { return snapshot_ && snapshot_->lacks(bytes); }
 
   // As it was at the last call of poll(); zeros before.
   const format::FileHeader& header() const { return header_; }
@@ -39,6 +44,7 @@ class TraceTail {
   format::FileHeader header_{};
   uint64_t next_ = 0;  // offset of the next record; 0: not even the header was read
   std::vector<std::byte> buffer_;
+  std::optional<TraceReader> snapshot_;  // while what stands in it is visited
 };
 
 }  // namespace friday

@@ -120,6 +120,87 @@ def test_when_something_happens(trigger, says, how, recorder):
     assert info[0]["events"] < recorder.info(recording)["nodes"][0]["events"]
 
 
+RECEIVES = """
+import os, socket, sys, time
+here, there = socket.socketpair()
+reader, writer = os.pipe()
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.bind(("127.0.0.1", 0))
+time.sleep(float(sys.argv[3]))
+for number in range(5):
+    here.send(b"row %d" % number)
+    there.recv(100)
+os.write(writer, b"lost 17 rows")
+os.read(reader, 100)
+datagrams.sendto(b"alarm", datagrams.getsockname())
+datagrams.recvfrom(100)
+open(sys.argv[1]).read()
+time.sleep(float(sys.argv[2]))
+"""
+TRIGGERS = {
+    "pipe": ("return message.channel == 'pipe' and message.data == b'lost 17 rows' and message.node == 'it' and message.call == 'read'",
+             "node 0 (it) received what late.py waits for"),
+    "stream": ("seen.append(message.data)\n    return seen[-5:] == [b'row %d' % n for n in range(5)] and message.channel == 'stream' and f'{len(seen)} rows'",
+               "node 0 (it) received what late.py waits for: 5 rows"),
+    "datagram": ("return message.length == 5 and message.peer and message.peer.startswith('127.0.0.1:') and abs(message.time - time.time()) < 60 and repr(message.data)",
+                 "waits for: b'alarm'"),
+}
+
+
+def trigger_file(recorder, lines):
+    path = recorder.directory / "late.py"
+    path.write_text(f"import time\n\nseen = []\n\ndef save_when(message):\n    {lines}\n")
+    return path
+
+
+@pytest.mark.parametrize("what", TRIGGERS)
+@pytest.mark.parametrize("how", ["record", "live"])
+def test_when_a_message_is_received(what, how, recorder):
+    lines, says = TRIGGERS[what]
+    trigger = trigger_file(recorder, lines)
+    running = recorder.start_record([PYTHON, "-c", RECEIVES, trigger, "3", str(0 if how == "record" else 2 * SLOWNESS)], name="it", options=["--save-on", trigger] if how == "record" else [])
+    recording = running.recording
+    if how == "live":
+        wait_until(lambda: (recording / "nodes" / "0" / "node.json").exists(), "nothing is recorded", 30 * SLOWNESS)
+        done = recorder.run([recorder.friday, "live", recording, "save", "--when", trigger], timeout=60)
+        assert done.returncode == 0 and says in done.stdout, done
+    finished = recorder.finish_record(running)
+    assert says in (finished.stderr if how == "record" else done.stdout)
+    recorder.verify(recording.parent / f"{recording.name}-saved-1", timeout=240)
+    assert not (recording.parent / f"{recording.name}-saved-2").exists()
+
+
+def test_what_a_file_is_not_asked_about(recorder):
+    """What a program reads from files is no message, and what it only looks at is one when it takes it."""
+    trigger = trigger_file(recorder, "return 'import time' in repr(message.data) and 'a file'")
+    running = recorder.start_record([PYTHON, "-c", RECEIVES, trigger, "2", "0"], name="it", options=["--save-on", trigger])
+    recorder.finish_record(running)
+    assert not (running.recording.parent / f"{running.recording.name}-saved-1").exists()
+
+
+@pytest.mark.parametrize("lines, says", [(None, "No such file or directory"), ("def save_when(message:", "line 1: SyntaxError"), ("import os\nos.nothing()", "line 2: AttributeError"),
+                                         ("raise SystemExit", "line 1: SystemExit"), ("def save(message): pass", "has no function `save_when(message)`")])
+def test_a_file_that_cannot_be_used(lines, says, recorder):
+    trigger = recorder.directory / "late.py"
+    if lines is not None:
+        trigger.write_text(lines)
+    done = recorder.run([recorder.friday, "record", "-o", recorder.directory / "never", "--save-on", trigger, "--", "/bin/true"], timeout=60)
+    assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1, done
+    assert not (recorder.directory / "never").exists()
+
+
+@pytest.mark.parametrize("lines, says", [("return message.nothing", "late.py, line 6: AttributeError"), ("raise SystemExit(7)", "late.py, line 6: SystemExit: 7"),
+                                         ("while True: pass", "a file of --save-on does not return")])
+def test_a_file_that_fails(lines, says, recorder):
+    """The program, its recording and other triggers go on; nothing is left behind."""
+    trigger = trigger_file(recorder, lines)
+    goes_on = "while" not in lines
+    running = recorder.start_record([PYTHON, "-c", RECEIVES, trigger, "1", "0"], name="it", options=["--save-on", trigger, *(["--save-on", "/nothing/"] if goes_on else [])])
+    finished = recorder.finish_record(running)
+    assert finished.stderr.count(says) == 1, finished
+    recorder.verify(running.recording)
+
+
 def test_what_says_no_moment(recorder):
     for text, says in [("crsh", "does not say when to save"), ("/(/", "is not a regular expression"), ("//", "does not say when to save")]:
         done = recorder.run([recorder.friday, "record", "-o", recorder.directory / "never", "--save-on", text, "--", "/bin/true"])
