@@ -1,7 +1,7 @@
-// The shim leaves a process in which it cannot work: one that installs a seccomp filter, uses Syscall User Dispatch or
-// the base of %gs itself, or maps addresses that Friday uses. The recording has ended by then, with the reason. From
-// then on the program runs as if it had never been recorded: its code and vdso are restored, and its signals, signal
-// stacks and thread id registrations are the kernel's again.
+// The shim leaves a process in which it cannot work: one that installs a seccomp filter for the shim's calls, uses
+// Syscall User Dispatch or the base of %gs itself, or maps addresses that Friday uses. The recording has ended by then,
+// with the reason. From then on the program runs as if it had never been recorded: its code and vdso are restored, and
+// its signals, signal stacks and thread id registrations are the kernel's again.
 //
 // This happens in a signal handler, whose return restores the program's registers, mask and signal stack in one step.
 // If the reason is a system call, the thread sends itself kPokeSignal for that, and the program then makes the call

@@ -138,6 +138,9 @@ void limits_inherit(const char* text);          // at the start: takes over limi
 inline constexpr char kUsesGs[] = "it sets the base of %gs, where Friday keeps what belongs to a thread";
 // Whether the call would filter or dispatch system calls: seccomp(2), or Syscall User Dispatch (prctl(2)).
 bool rules_calls(const CallFrame* frame);
+// filters.cc: whether a call that rules_calls() installs a filter behind which recording can go on: it allows all that
+// the shim may do.
+bool filter_suits(const CallFrame* frame);
 // How the kernel would answer that call: 0, an error as a negative number, or kRulesAsBefore: success without a change.
 inline constexpr long kRulesAsBefore = 1;
 long rules_refused(const CallFrame* frame);

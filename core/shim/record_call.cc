@@ -259,7 +259,7 @@ void record_unknown(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   pass_through(frame, area);
 }
 
-// A filter of system calls would also apply to the shim's, so the recording ends, unless the kernel refuses the filter.
+// Such a filter applies to the shim's calls as well, so the recording ends, unless the kernel refuses the filter.
 void record_rules(CallFrame* frame, ThreadArea* area) {
   const uint64_t entry = ticks_now();
   const long said = rules_refused(frame);
@@ -299,7 +299,7 @@ bool record_instead(CallFrame* frame, ThreadArea* area) {
     end_at_call(frame);
     leave_at_call();
   }
-  if (!rules_calls(frame)) return false;
+  if (!rules_calls(frame) || filter_suits(frame)) return false;
   record_rules(frame, area);
   return true;
 }
