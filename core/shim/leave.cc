@@ -1,4 +1,4 @@
-// The shim leaves a process in which it cannot work: one that installs a seccomp filter for the shim's calls, uses
+// The shim leaves a process in which it cannot work: one that installs a seccomp filter against the shim's calls, uses
 // Syscall User Dispatch or the base of %gs itself, or maps addresses that Friday uses. The recording has ended by then,
 // with the reason. From then on the program runs as if it had never been recorded: its code and vdso are restored, and
 // its signals, signal stacks and thread id registrations are the kernel's again.
