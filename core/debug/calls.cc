@@ -14,8 +14,9 @@ namespace {
 constexpr uint64_t kRedZone = 128;  // bytes below the stack pointer that the program may still use
 // Bytes left free above the frame of the called function, which may write a little above it (core/stop/effects.h).
 constexpr uint64_t kGap = 4096;
-// Bytes below the stack pointer of the call that are restored, although the program does not read them.
-constexpr uint64_t kDead = 4096;
+// Bytes of the dead stack that are restored, although the program does not read them: below the stack pointer of a call
+// whose effects are known, and below the red zone for any other.
+constexpr uint64_t kDead = 4096, kDeadOfAny = MemoryCopy::kDeadStack;
 constexpr size_t kXmm = 160, kStateBits = 512;  // offsets of the vector registers and of XSTATE_BV in an XSAVE area
 
 }  // namespace
@@ -27,8 +28,10 @@ class Calls::Undo {
   static Result<Undo> prepare(ReplayNode& node, const FunctionEffects& effects, const Room& room,
                               std::optional<Addr> error) {
     Undo undo;
-    const uint64_t dead = room.stack - kDead;
-    bool all = !effects.known || (effects.sets_errno && !error) || !undo.keep(node, dead, room.end - dead);
+    bool all = !effects.known || (effects.sets_errno && !error);
+    if (!all) all = !undo.keep(node, room.stack - kDead, room.live - (room.stack - kDead));
+    if (all && !undo.keep(node, room.live - kDeadOfAny, kDeadOfAny))
+      (void)undo.keep(node, room.live - kDeadOfAny / 8, kDeadOfAny / 8);
     for (const auto& [address, size] : effects.stores) all = all || !undo.keep(node, address, size);
     if (effects.sets_errno) all = all || !undo.keep(node, error->value, sizeof(int));
     if (all) {
@@ -46,7 +49,7 @@ class Calls::Undo {
   // Call after the function has returned. Restores the dead part of the stack, and keeps what the function has stored
   // elsewhere.
   Result<void> clear_stack(ReplayNode& node) {
-    if (all_) return {};
+    if (pieces_.empty()) return {};  // there is less stack than that
     return node.write_raw(Addr{pieces_.front().first}, pieces_.front().second);
   }
 
@@ -153,9 +156,9 @@ Result<Stop> Calls::run_for_gdb(ReplayNode& node, ThreadId thread, const Ending&
 // The room for a call, below what the thread still needs of its stack.
 Calls::Room Calls::room_for(const ExpressionPlan::Call& call, const ReplayNode::Standing& from) {
   constexpr uint64_t kAlignment = 64;  // of what is returned in memory: the largest that a plan has
-  const uint64_t end = (from.view.rsp - kRedZone - kGap) & ~(kAlignment - 1);
+  const uint64_t live = from.view.rsp - kRedZone, end = (live - kGap) & ~(kAlignment - 1);
   const uint64_t returned = call.returned ? 0 : (call.size + kAlignment - 1) & ~(kAlignment - 1);
-  return {.stack = end - returned - 8, .returned = end - returned, .end = end};
+  return {.stack = end - returned - 8, .returned = end - returned, .live = live};
 }
 
 // Makes the thread start the function: sets the registers by the calling convention (System V ABI, AMD64 supplement).

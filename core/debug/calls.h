@@ -65,9 +65,9 @@ class Calls {
  private:
   class Undo;
   // Addresses on the thread's stack: the stack pointer of the call, what the function returns if it does so in memory,
-  // and the end of both.
+  // and the end of what the program does not need any more.
   struct Room {
-    uint64_t stack, returned, end;
+    uint64_t stack, returned, live;
   };
   const FunctionEffects& effects(ReplayNode& node, uint64_t function);
   std::optional<Addr> errno_of(ReplayNode& node, ThreadId thread, uint64_t thread_pointer);

@@ -1,8 +1,20 @@
 #include "core/debug/client_view.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "core/replay/memory_copy.h"
+
 namespace friday {
+
+// Whether two XSAVE areas have the same values, whether or not a part of them is marked as never used (XSTATE_BV, Intel
+// SDM volume 1, section 13.4.2).
+static bool same_values(std::span<const std::byte> one, std::span<const std::byte> other) {
+  constexpr size_t kStateBits = 512, kBehind = kStateBits + 8;
+  return one.size() == other.size() && one.size() >= kBehind &&
+         std::ranges::equal(one.first(kStateBits), other.first(kStateBits)) &&
+         std::ranges::equal(one.subspan(kBehind), other.subspan(kBehind));
+}
 
 Result<user_regs_struct> ClientView::registers(ThreadId thread) {
   if (auto it = edits_.find(thread); it != edits_.end() && it->second.wanted) return *it->second.wanted;
@@ -34,6 +46,30 @@ Result<void> ClientView::set_extended_state(ThreadId thread, std::span<const std
   return {};
 }
 
+void ClientView::note_write(Addr address, size_t size) {
+  Write write{address, std::vector<std::byte>(size)};
+  if (!node_->is_fridays(address) && node_->read(address, write.before)) writes_.push_back(std::move(write));
+}
+
+// gdb has written arguments and a return address onto the stack of a thread that is about to execute a call. The
+// program does not read what lies there, but a replay that goes on has what it would have without the call.
+void ClientView::keep_dead_stack(ThreadId thread, uint64_t stack_pointer) {
+  constexpr uint64_t kRedZone = 128;
+  const uint64_t end = stack_pointer - kRedZone;
+  for (const uint64_t size : {MemoryCopy::kDeadStack, MemoryCopy::kDeadStack / 8}) {
+    Write dead{Addr{end - size}, std::vector<std::byte>(size)};
+    if (!node_->read(dead.address, dead.before)) continue;
+    while (!writes_.empty()) {
+      const Write& last = writes_.back();
+      if (last.address < dead.address || last.address.value + last.before.size() > end) break;
+      std::ranges::copy(last.before, dead.before.begin() + static_cast<long>(last.address.value - dead.address.value));
+      writes_.pop_back();
+    }
+    dead_stack_.try_emplace(thread, std::move(dead));  // of several calls, before the first
+    return;
+  }
+}
+
 // With `resuming`, a lowered stack pointer means that gdb calls a function, even if rip stays the same: gdb may call
 // the function at whose start the thread stands.
 Result<void> ClientView::apply(ThreadId thread, const Edit& edit, bool resuming) {
@@ -41,13 +77,19 @@ Result<void> ClientView::apply(ThreadId thread, const Edit& edit, bool resuming)
   if (edit.wanted) {
     if (resuming && edit.wanted->rsp < edit.before->rsp && !node_->call_began_at(thread)) {
       FRIDAY_TRY(from, node_->standing(thread));
+      keep_dead_stack(thread, from.view.rsp);
       FRIDAY_TRY_VOID(node_->begin_call(thread, from, *edit.wanted));
     } else {
       FRIDAY_TRY_VOID(node_->set_registers(thread, *edit.wanted));
     }
   }
-  if (edit.extended) return node_->set_extended_state(thread, *edit.extended);
-  return {};
+  const bool in_call = node_->call_began_at(thread);
+  stored_ |= edit.wanted && !in_call;
+  if (!edit.extended) return {};
+  FRIDAY_TRY(now, node_->extended_state(thread));
+  if (same_values(now, *edit.extended)) return {};  // after a call gdb puts back all registers
+  stored_ |= !in_call;
+  return node_->set_extended_state(thread, *edit.extended);
 }
 
 Result<void> ClientView::commit() {
@@ -63,6 +105,8 @@ Result<bool> ClientView::end_command() {
     FRIDAY_TRY_VOID(node_->end_call(ThreadId{thread.number}));
     lost = true;
   }
+  for (const auto& [thread, dead] : std::exchange(dead_stack_, {}))
+    FRIDAY_TRY_VOID(node_->write_raw(dead.address, dead.before));
   return lost;
 }
 

@@ -22,6 +22,8 @@ class ClientView final : public NodeControl {
   void rebind(ReplayNode& node) {
     node_ = &node;
     edits_.clear();
+    writes_.clear();
+    dead_stack_.clear();
   }
 
   // Call when gdb resumes the node. A thread whose stack pointer was lowered starts a call of a function; all other
@@ -32,12 +34,20 @@ class ClientView final : public NodeControl {
   Result<bool> end_command();
   // Whether gdb has changed the node's memory or registers since the last time this was asked.
   bool take_changed() { return std::exchange(changed_, false); }
+  // The same, but for what gdb changes in order to call a function. After a call that has failed gdb puts registers
+  // back.
+  bool take_stored(bool call_has_failed = false) {
+    const bool stored = (std::exchange(stored_, false) && !call_has_failed) || !writes_.empty();
+    writes_.clear();
+    return stored;
+  }
 
   NodeId id() const override { return node_->id(); }
   std::vector<ThreadInfo> threads() override { return node_->threads(); }
   Result<void> read(Addr address, std::span<std::byte> out) override { return node_->read(address, out); }
   Result<void> write(Addr address, std::span<const std::byte> data) override {
     changed_ = true;
+    note_write(address, data.size());
     return node_->write(address, data);
   }
   Result<void> read_raw(Addr address, std::span<std::byte> out) override { return node_->read_raw(address, out); }
@@ -62,11 +72,20 @@ class ClientView final : public NodeControl {
     std::optional<user_regs_struct> before, wanted;
     std::optional<std::vector<std::byte>> extended;
   };
+  // Bytes that gdb has written over.
+  struct Write {
+    Addr address;
+    std::vector<std::byte> before;
+  };
   Result<void> apply(ThreadId thread, const Edit& edit, bool resuming);
+  void note_write(Addr address, size_t size);
+  void keep_dead_stack(ThreadId thread, uint64_t stack_pointer);
 
   ReplayNode* node_;
   std::map<ThreadId, Edit> edits_;
-  bool changed_ = false;
+  bool changed_ = false, stored_ = false;
+  std::vector<Write> writes_;             // since the last take_stored(), in this order; not those for a call
+  std::map<ThreadId, Write> dead_stack_;  // by thread that executes a call, as it was before gdb prepared that
 };
 
 }  // namespace friday

@@ -106,8 +106,12 @@ Result<void> Debugger::rebuild() {
 }
 
 Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) {
+  const auto altered = alterations_.all();
   forget_run();
-  FRIDAY_TRY_VOID(session_->restore(checkpoint));
+  if (auto restored = session_->restore(checkpoint); !restored) {
+    alterations_.restore(altered);  // the group may stand where it stood
+    return restored;
+  }
   for (NodeId id : session_->nodes())
     if (!session_->find(id)->has_process()) gdbs_.node_gone(id);
   history_.note_return();

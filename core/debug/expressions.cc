@@ -97,8 +97,12 @@ Result<RawValue> Expressions::read_through_gdb(NodeId id, const std::string& exp
   if (has_call(expression)) FRIDAY_TRY_VOID(node->check_goes_on("its functions cannot be called any more"));
   FRIDAY_TRY(text, workspace_.expand(*node, expression));
   FRIDAY_TRY(l, gdbs_.connect(id));
-  auto answer = calls_.explained(l->ask("-friday-value " + mi_quote(text), gdbs_));
+  l->client().view().take_stored();
+  auto asked = l->ask("-friday-value " + mi_quote(text), gdbs_);
+  const bool has_failed = calls_.has_failed();
+  auto answer = calls_.explained(std::move(asked));
   workspace_.forget_staged(id);
+  if (l->client().view().take_stored(has_failed)) alterations_.note_any(id);
   if (!answer) return std::unexpected(answer.error());
   auto json = nlohmann::json::parse(*answer, nullptr, false);
   if (json.is_discarded())

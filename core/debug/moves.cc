@@ -44,18 +44,19 @@ Result<std::optional<Moves::Undone>> Moves::go_back(Places& from, Places& other,
   noted_ = false;
   if (from.empty()) return std::optional<Undone>{};
   (void)keep(other, tag);
-  FRIDAY_TRY(stop, go_to(from.back()));
-  Undone undone{std::move(stop), from.back().tag};
-  from.pop_back();
-  return std::optional(std::move(undone));
+  const Place place = from.back();  // going there may clear both lists
+  FRIDAY_TRY(stop, go_to(place));
+  if (!from.empty()) from.pop_back();
+  return std::optional(Undone{std::move(stop), place.tag});
 }
 
 Result<void> Moves::come_back() {
   if (!std::exchange(noted_, false) || undone_.empty())
     return fail(ErrorCode::unsupported,
                 "the group cannot come back to where it stood: no checkpoint could be made there");
-  FRIDAY_TRY_VOID(go_to(undone_.back()));
-  undone_.pop_back();
+  const Place place = undone_.back();
+  FRIDAY_TRY_VOID(go_to(place));
+  if (!undone_.empty()) undone_.pop_back();
   return {};
 }
 

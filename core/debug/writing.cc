@@ -52,6 +52,7 @@ std::optional<std::vector<std::byte>> encoded(const Number& number, const PlanTy
       if (number.is_float) return std::nullopt;
       return put(uint64_t{number.whole != 0});
     case TypeKind::floating: {
+      if (!number.is_float && number.whole >> 63) return std::nullopt;  // negative, or large and unsigned
       const double value = number.is_float ? number.real : static_cast<double>(static_cast<int64_t>(number.whole));
       if (type.format == PlanType::Float::ieee64) return put(value);
       if (type.format == PlanType::Float::ieee32) return put(static_cast<float>(value));

@@ -76,7 +76,8 @@ void History::pause_in(Clock::duration time) {
 }
 
 void History::begin_run() {
-  if (on_ && entries_.empty() && session_.is_at_start() && session_.sync() == SyncMode::clock) (void)make();
+  const bool may = !may_keep || may_keep();
+  if (on_ && may && entries_.empty() && session_.is_at_start() && session_.sync() == SyncMode::clock) (void)make();
   if (!resting_ || !session_.pause_at) return;
   resting_ = false;
   alarm_.set(*session_.pause_at - Clock::now());
@@ -121,7 +122,7 @@ void History::load_before(uint64_t events, uint64_t done) {
     const uint64_t saved = *std::prev(behind);
     const auto nearest = kept_before(events);
     if (saved < std::max(done, nearest ? nearest->events() : 0) + worth) return;
-    if (!start() && (!session_.is_at_start() || !make())) return;
+    if (!start() && (!session_.is_at_start() || (may_keep && !may_keep()) || !make())) return;
     auto loaded = SavedCheckpoint::load(session_, saved, *start());
     if (loaded) {
       const uint64_t bytes = (*loaded)->copied() * kProcess + (*loaded)->shared_bytes();

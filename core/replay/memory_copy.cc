@@ -16,9 +16,8 @@ namespace friday {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr uint64_t kMost = 512ull << 20;   // limit for the bytes that are copied for one call
-constexpr uint64_t kRedZone = 128;         // bytes below the stack pointer that the program may still use
-constexpr uint64_t kDeadStack = 64 << 10;  // bytes below the red zone in which a called function leaves its frames
+constexpr uint64_t kMost = 512ull << 20;  // limit for the bytes that are copied for one call
+constexpr uint64_t kRedZone = 128;        // bytes below the stack pointer that the program may still use
 
 bool is_ours(uint64_t low) {
   using namespace shim;

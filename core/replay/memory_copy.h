@@ -18,6 +18,8 @@ namespace friday {
 
 class MemoryCopy {
  public:
+  static constexpr uint64_t kDeadStack = 64
+                                         << 10;  // bytes below the red zone in which a called function has its frames
   // Fails with unsupported if the process has more memory than can be copied for a call.
   static Result<MemoryCopy> take(ReplayNode& node);
   // Returns how many pages were restored.
