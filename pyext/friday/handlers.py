@@ -151,11 +151,13 @@ class _Suites(ast.NodeTransformer):
                 raise _error("captured values are given as NAME=VALUE", call, self.filename)
         self.count += 1
         name = f"__friday_suite_{self.count}__"
-        captured = [keyword.arg for keyword in call.keywords]
+        restricting = [keyword for keyword in call.keywords if keyword.arg in ("nodes", "condition")]  # parameters of Session.set_suite
+        values = [keyword for keyword in call.keywords if keyword not in restricting]
+        captured = [keyword.arg for keyword in values]
         factory = make_factory(name, captured, node.body, self.declared, self.filename, node, self)
-        make = ast.Call(ast.Name(name, ast.Load()), [], call.keywords)
+        make = ast.Call(ast.Name(name, ast.Load()), [], values)
         arguments = [ast.Constant("watch" if call.func.id == at.WATCHPOINT else "breakpoint"), make, *call.args]
-        setting = ast.Call(ast.Name(SET_SUITE, ast.Load()), arguments, [])
+        setting = ast.Call(ast.Name(SET_SUITE, ast.Load()), arguments, restricting)
         target = node.items[0].optional_vars
         statement: ast.stmt = ast.Expr(setting)
         if isinstance(target, ast.Name) and target.id != at.SUITE:

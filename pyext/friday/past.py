@@ -119,6 +119,7 @@ class Past:
         self._standing = stop
         if stop is not None and stop.ids:
             self.here, self.last_stop = stop.node, stop
+            self._point = self.points.get(stop.ids[-1])
             for id_ in stop.ids:
                 if id_ in self.points:
                     self.points[id_].hits += 1

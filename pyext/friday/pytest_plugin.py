@@ -116,7 +116,7 @@ def _checked(function: Callable[..., Any], session: friday.Session, item: pytest
         __tracebackhide__ = True
         try:
             function(*args, **options)
-            if session.last_stop is None and (session.points or session.at_end_functions):
+            if not session._has_run and (session.points or session.at_end_functions or session.at_exit_functions):
                 session.run()
         except Exception as error:
             item.add_report_section("call", "friday", "\n".join([f"{session!r}, at {session.node!r}", *([_verdict(session)] if session.violations else [])]))

@@ -221,7 +221,7 @@ def _guarded(path: str, session: Session, args: Sequence[str], options: Options,
         if isinstance(error.code, str):
             return failed(BAD_INPUT, error.code)
         if error.code:
-            return int(error.code) & 0xff, "", ""
+            return int(error.code) & 0xff or BAD_INPUT, "", ""
     except OSError as error:
         if error.filename != path:
             return failed(BAD_INPUT, user_traceback(error))

@@ -28,7 +28,7 @@ from .answers import named
 from .backend import Backend, Stop
 from .costs import Cost, costs_of
 from .errors import BadExpression, ComponentDied, Divergence, NoSymbol, UsageError
-from .handlers import Continue, Handler, compile_script, cont, register_source
+from .handlers import Continue, Handler, bound_names, compile_script, cont, register_source
 from .language import Decoders, Plans, c_text, hidden_names, make_read
 from .messages import Message, with_nodes
 from .nodes import Node, NodeMap, Nodes
@@ -40,6 +40,7 @@ from .signals import Handling
 from .states import States
 from .teaching import Names, refuse_changes
 from .tracing import Tracer
+from .tree import parse
 from .until import Until
 from .values import Array, Raw, Struct, Type, TypeTable
 from .violations import Violated, Violation, collect_evidence
@@ -126,6 +127,7 @@ class Session(Past):
         self.stop_asked = False
         self.finished = False  # the group is at the end of the recording, or at `last_place`
         self.last_place: tuple[int, int] | None = None  # (node, event) before which run() ends as at the end of the recording
+        self._has_run = False  # run() was called
         self.moves = 0  # how often the group may have moved; what was read before is old
         self.restarts = 0  # how often the group went back to the start; data that handlers collected before belong to an earlier run
         self.namespace: dict[str, Any] = {"session": self}  # what the console's `py` and scripts see
@@ -384,24 +386,26 @@ class Session(Past):
         point.set_handler(handler, stops=self.console)
 
     def set_suite(self, kind: str, handler: Callable[[], Any] | None, what: Any, nodes: Any = None,
-                  condition: str | None = None) -> StopPoint:
+                  condition: str | None = None) -> StopPoint | None:
         """Carries out `watchpoint(EXPRS, NODES, CONDITION)` and `breakpoint(LOC, ...)` of the language. By default the stop point is set
         on the node that triggered if a handler does this, otherwise on all nodes."""
         chosen = self.here if nodes is None and self._in_handler else nodes
         setter = self.watch if kind == "watch" else self.breakpoint
         point = setter(what, nodes=chosen, condition=condition)
+        if point is None:  # the handler runs for another time, and has set it at the first (states.py)
+            return None
         if handler is not None:
             label = f"{point.kind} {point.id}"
             handler.__code__ = handler.__code__.replace(co_name=label, co_qualname=label)
             point.set_handler(handler, stops=self.console)
         return point
 
-    def _watchpoint(self, expressions: Any, nodes: Any = None, condition: str | None = None, **captured: Any) -> StopPoint:
+    def _watchpoint(self, expressions: Any, nodes: Any = None, condition: str | None = None, **captured: Any) -> StopPoint | None:
         """The function `watchpoint(...)` of the language, without a block."""
         _check_captured("watchpoint", captured)
         return self.set_suite("watch", None, expressions, nodes, condition)
 
-    def _breakpoint(self, location: str, nodes: Any = None, condition: str | None = None, **captured: Any) -> StopPoint:
+    def _breakpoint(self, location: str, nodes: Any = None, condition: str | None = None, **captured: Any) -> StopPoint | None:
         """The function `breakpoint(...)` of the language, without a block."""
         _check_captured("breakpoint", captured)
         return self.set_suite("breakpoint", None, location, nodes, condition)
@@ -444,7 +448,7 @@ class Session(Past):
             register_source(filename, source, first_line)
         mode = "single" if echo and "\n" not in source.strip() else "exec"
         code = compile_script(source, filename, first_line=first_line, declared=self.declared, mode=mode)
-        before = dict(self.namespace)
+        before, moves = dict(self.namespace), self.moves
         try:
             exec(code, self.namespace)
         except Continue:
@@ -452,7 +456,9 @@ class Session(Past):
             raise cont_outside from None
         finally:
             self._declare()
-            self.states.set_by_user({name: value for name, value in before.items() if name not in self._preset})
+            # If the group has moved, other names may have another value because that is what they were there.
+            names = None if self.moves == moves else bound_names(parse(source, filename, mode, first_line).body)
+            self.states.set_by_user({name: value for name, value in before.items() if name not in self._preset}, names)
 
     def _declare(self) -> None:
         declared = self.declared
@@ -471,6 +477,7 @@ class Session(Past):
         if self._running:
             raise UsageError("the group is running: a handler cannot resume it (leave the handler instead)")
         self.states.will_run()
+        self._has_run = True
         resume = self.backend.resume if self.last_place is None else functools.partial(self.backend.resume, last=self.last_place)
         return self._until_stop(resume, progress or self.on_progress, interval)
 

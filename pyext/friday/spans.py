@@ -83,7 +83,16 @@ class First:
 
     def __init__(self, session: "Session", predicate: Callable[[], Any]) -> None:
         self.ids: frozenset[int] = frozenset()  # of the stop points that it has set
-        self._session, self._predicate = session, predicate
+        self._session = session
+        here = session.here  # the selected node, which a bare @() reads, wherever the search goes
+
+        def holds() -> Any:
+            there, session.here = session.here, here
+            try:
+                return predicate()
+            finally:
+                session.here = there
+        self._predicate: Callable[[], Any] = holds
 
     def run(self) -> "Stop | None":
         """Brings the group to the place and returns the Stop; None if it holds at the start, where the group stands then. Raises

@@ -20,7 +20,7 @@ import sys
 import sysconfig
 import time
 import types
-from typing import TYPE_CHECKING, Any, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Callable, Collection, Iterator
 
 if TYPE_CHECKING:
     from .backend import Stop
@@ -281,14 +281,17 @@ class States:
         done = self.session.backend.events_done() if self.on else 0
         return self.on and bisect.bisect_left(self._log, done) != bisect.bisect_right(self._log, done)
 
-    def set_by_user(self, before: "dict[str, Any]") -> None:
-        """Call when the user has executed Python at the console, with the namespace as it was before: what has changed stays when the group goes back."""
+    def set_by_user(self, before: "dict[str, Any]", names: "Collection[str] | None" = None) -> None:
+        """Call when the user has executed Python at the console, with the namespace as it was before: what has changed stays when the group goes back.
+        names: only these can be the user's."""
         own = self._own()
         self._last = None
+        gone = [name for name in before.keys() - own.keys() if names is None or name in names]
+        new = {name: value for name, value in own.items() if (name not in before or before[name] is not value) and (names is None or name in names)}
         for copy in [*self._copies.values(), *self._moves.values()]:
-            for name in before.keys() - own.keys():
+            for name in gone:
                 copy.snapshot.names.pop(name, None)
-            copy.snapshot.names.update({name: value for name, value in own.items() if name not in before or before[name] is not value})
+            copy.snapshot.names.update(new)
 
     # -- back
     def tag(self) -> int:
@@ -326,6 +329,8 @@ class States:
             if copy.index == first == behind:
                 return self._put_back(copy)
             if copy.events < done and self._come_again(number, copy):
+                if self._index < first:
+                    self.session.notice("what handlers have collected is not all that they had at this time: stop points have been deleted or disabled since")
                 return
         self.session.notice("what handlers have collected could not go back to this time: no checkpoint before it is left")
 

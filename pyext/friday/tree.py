@@ -73,6 +73,8 @@ def parse(source: str, filename: str = "<friday>", mode: str = "exec", first_lin
         _move_error(error, rewritten, shift)
         raise
     _move(tree, rewritten, shift)
+    if prefix and (len(tree.body) > 1 or tree.body[0].orelse):
+        raise IndentationError("unexpected indent", (filename, first_line + source[:code.start(1)].count("\n"), 1, None))
     tree = _Finish(rewritten.texts, filename).visit(tree)
     if prefix:
         tree = ast.Module(tree.body[0].body, [])

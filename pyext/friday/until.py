@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import at
+from .containers import Items, Map
 from .errors import BadAddress, Error, NodeEnded, NodeNotStarted, NoNode, OptimizedOut, OutOfScope
 from .language import fill
 
@@ -33,10 +34,12 @@ class Until:
     # After which errors of a look what it has read decides the next one, if it can be watched: a value that is there at once when a
     # node starts is no write.
     DECIDED: "tuple[type[Exception], ...]" = ()
+    _elsewhere = False  # the last evaluation has read a text or a container, whose contents are in memory that is not watched
 
     def __init__(self, session: "Session", predicate: Callable[[], Any]) -> None:
         self.holds = False
         self._session = session
+        self._here = session.here  # the selected node, which a bare @() reads, wherever the group stops
         self._predicate = predicate
         self._watched: set[tuple[int, str]] = set()
         self._points: list[StopPoint] = []
@@ -84,7 +87,7 @@ class Until:
         reads: set[tuple[int, str]] = set()
         try:
             self.holds = bool(self._evaluate(reads))
-            return reads, bool(reads)
+            return reads, bool(reads) and not self._elsewhere
         except NOT_YET as error:
             self.holds = False
             return reads, isinstance(error, self.DECIDED)
@@ -105,11 +108,15 @@ class Until:
     def _evaluate(self, reads: set[tuple[int, str]]) -> Any:
         session = self._session
         real, here = session.read, session.here
+        self._elsewhere = False
 
         def read(node: Any, text: str, *rest: Any) -> Any:
             where = session.id_of(node)
             reads.add((where, text if not rest else fill(session, where, text, *rest)))
-            return real(node, text, *rest)
+            value = real(node, text, *rest)
+            self._elsewhere |= isinstance(value, (str, Items, Map))
+            return value
+        session.here = self._here
         session.read = session.namespace[at.READ] = read
         try:
             return self._predicate()

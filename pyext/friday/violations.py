@@ -7,7 +7,7 @@ import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .errors import Error
+from .errors import BadExpression, Error
 from .language import as_json
 
 if TYPE_CHECKING:
@@ -102,7 +102,11 @@ def collect_evidence(session: "Session", name: str, nodes: "tuple[Node, ...]", m
     values = {key: as_json(value) for key, value in evidence.items()}
     hit = session.hit
     if hit is not None and hit.expression is not None and not session.finished:
-        values.setdefault(hit.expression, {"old": as_json(hit.old), "new": as_json(hit.new)})
+        try:
+            changed = hit.old, hit.new
+        except BadExpression:  # of a container whose items are not known
+            changed = hit.raw
+        values.setdefault(hit.expression, dict(zip(("old", "new"), map(as_json, changed))))
     stop = None if session.finished else session.last_stop
     mark = stop.mark if stop is not None else None
     source = ""

@@ -187,6 +187,17 @@ def test_exception(friday_session):
         return {}["absent"]
     friday_session.run()
 
+def test_only_an_exit_is_looked_at(friday_session):
+    @friday_session.at_exit
+    def ends(stop):
+        assert False, "it has ended"
+
+def test_goes_somewhere_first(friday_session):
+    friday_session.goto(10, node=0)
+    @friday_session.watch("total")
+    def small():
+        assert friday_session.node.read("total") < 20
+
 @pytest.mark.friday_sync("free")
 @pytest.mark.friday_nodes("workers")
 def test_markers(friday_session):
@@ -243,6 +254,7 @@ def test_invariants_in_pytest(recorder, workers, environment, suite):
     assert code == 1 and "writes 100 250" in out, out
     assert {name: outcome for name, (outcome, _) in found.items()} == {
         "test_holds_and_is_run_to_its_end[rec1]": "passed", "test_predicate[rec1]": "failure", "test_exception[rec1]": "failure",
+        "test_only_an_exit_is_looked_at[rec1]": "failure", "test_goes_somewhere_first[rec1]": "failure",
         "test_markers[rec1]": "passed", "test_bad_marker[rec1]": "error", "test_of_no_recording": "passed",
         "test_dialect[rec1]": "failure", "test_plain_assertion[rec1]": "failure"}, out
     text = {name.partition("[")[0]: text for name, (_, text) in found.items()}

@@ -7,6 +7,7 @@ from fake_backend import Event, FakeBackend
 import friday
 from friday import commands
 from friday.at import AtError
+from friday.handlers import compile_script
 
 
 def console(names=("a", "b"), events=(), **variables):
@@ -220,6 +221,23 @@ break f
     assert [p.nodes for p in session.points.values()] == [(0, 1), (0,), (1,)]
 
 
+def test_nodes_and_condition_restrict_a_suite_as_they_do_without_one():
+    session, backend = console(names=("a", "b", "c"), events=[Event(0, "f"), Event(1, None, {"y": 1}), Event(2, None, {"y": 5}), Event(0, None, {"y": 6})])
+    backend.conditions["y > 3"] = lambda node: node == 2
+    do(session, """
+py seen = []
+break f
+  wanted = "c"
+  watchpoint(["y"], nodes=wanted, condition="y > 3", n=7)
+    seen.append((__NODE__, n)); cont
+  cont
+""")
+    session.run()
+    assert session.namespace["seen"] == [(2, 7)]
+    point = session.points[2]
+    assert point.nodes == (2,) and point.condition == "y > 3"
+
+
 def test_suites_nest_at_any_depth_and_have_ids():
     session, _ = console(events=[Event(0, "f"), Event(0, "g"), Event(0, "h"), Event(0, "h")])
     do(session, """
@@ -247,6 +265,14 @@ def test_an_exception_shows_the_handlers_own_line_and_where_the_group_stood():
     assert 'File "<watch 1>", line 4, in watch 1' in text
     assert "b = a / (@(x) - 1)" in text and "        ^^^^^^^^^^^^^^" in text
     assert caught.value.__notes__ == ["in the handler of watch 1 (x) on node 1 (b) at 1 s, x changed"]
+
+
+@pytest.mark.parametrize("script, line", [("\n  limit = 3\nlimit = 4\n", 2), ("  limit = 3\nelse:\n  pass\n", 1)])
+def test_a_script_that_begins_with_an_indent_is_refused(script, line):
+    """What stands behind the first block was not executed, without a word."""
+    with pytest.raises(IndentationError) as error:
+        compile_script(script, "s.py")
+    assert (error.value.filename, error.value.lineno) == ("s.py", line)
 
 
 def test_errors_of_syntax_have_the_line_of_the_text():
