@@ -106,6 +106,12 @@ Result<DebugStop> Backward::run_to_passage(const Mark& mark) {
               event.value == 0 ? "before" : fmt::format("between its event {} and", event.value - 1), event.value);
 }
 
+bool Backward::stands_in_call(NodeId id) const {
+  ReplayNode* node = session_.find(id);
+  return runner_.last_kind() == Stop::Kind::watch && focus_.moved_last() == id && node && node->has_process() &&
+         node->call_site(node->current());
+}
+
 Result<DebugStop> Backward::go_to(const Mark& mark) {
   const auto& [id, event, passage] = mark;
   FRIDAY_TRY(node, session_.node(id));
@@ -119,7 +125,8 @@ Result<DebugStop> Backward::go_to(const Mark& mark) {
   std::optional<EventIndex> last;  // the event before which the group waits on its way
   if (waits) last = event;
   else if (event.value > 0) last = EventIndex{event.value - 1};
-  const bool is_before = (last ? node->events_done() <= last->value : session_.is_at_start()) && check_can_go_back();
+  const uint64_t begun = node->events_done() + stands_in_call(id);
+  const bool is_before = (last ? begun <= last->value : session_.is_at_start()) && check_can_go_back();
   const auto from = last_before(id, last, is_before ? session_.events_done() : 0);
   if (!is_before || (from && from->events() > session_.events_done())) FRIDAY_TRY_VOID(return_to(from.get()));
   if (last) {
