@@ -75,7 +75,7 @@ struct MessageTriggers::Python {
   std::vector<py::object> files;
 };
 
-bool is_python_file(const std::string& text) { return text.ends_with(".py") && text.front() != '/'; }
+bool is_python_file(const std::string& text) { return text.ends_with(".py"); }
 
 MessageTriggers::MessageTriggers(std::unique_ptr<Python> python) : python_(std::move(python)) {}
 

@@ -228,10 +228,10 @@ def test_a_write_by_a_system_call_is_behind_it(recorder, targets, opened):
     assert stop.kind == "watch"
     mark, value = session.mark(), str(session.changes(stop)[0].new)
     assert mark.endswith("*1")
-    event, old = session.backend.event(0), str(session.changes(stop)[0].old)
+    event, old = session.backend.events_done(), str(session.changes(stop)[0].old)
     for before_the_call in event, f"0#{event}":  # it stands in the call, so this lies back
-        assert session.goto(before_the_call).kind == "reached"
-        assert (session.backend.event(0), str(session.node.read(watched))) == (event, old)
+        there = session.goto(before_the_call)
+        assert (there.kind, session.backend.events_done(), str(session.node.read(watched))) == ("reached", event, old)
         assert session.run().kind == "watch" and str(session.node.read(watched)) == value
     session = opened(session.recording)
     session.goto(mark)
