@@ -104,9 +104,9 @@ long rules_refused(const CallFrame* frame) {
   return off && !(a[2] | a[3] | a[4]) ? kRulesAsBefore : try_in_child(frame);
 }
 
-bool can_leave(const ThreadArea* area) {
-  return live_threads == 1 && !area->borrowed && !area->native && control.mode != kModeReplay;
-}
+bool could_leave(const ThreadArea* area) { return live_threads == 1 && !area->borrowed && !area->native; }
+
+bool can_leave(const ThreadArea* area) { return could_leave(area) && control.mode != kModeReplay; }
 
 const char* reason_to_leave(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);

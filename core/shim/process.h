@@ -147,6 +147,7 @@ long rules_refused(const CallFrame* frame);
 const char* reason_to_leave(
     const CallFrame* frame);  // why any other call makes recording impossible; null: it does not
 bool can_leave(const ThreadArea* area);
+bool could_leave(const ThreadArea* area);  // at replay: whether it could while it was recorded
 bool is_forked();  // whether a recorded process has forked this one, which has not executed a program since
 // For a process that the shim cannot leave: the error with which such a call fails instead. Also sends a notice.
 long refuse_instead(const CallFrame* frame, const char* why);

@@ -218,7 +218,8 @@ void on_illegal(int signal, void* info, void* context) {
       trace_end(kEndRefused, 0, kUsesGs);
       return leave((UserContext*)context, me());
     }
-    if (control.mode == kModeReplay) replay_end_of_trace();  // while recording, the shim has left the process here
+    if (control.mode == kModeReplay && could_leave(me()))
+      replay_end_of_trace();  // while recording, the shim has left the process here
   }
   CallFrame frame = {};
   copy_registers(&frame, c);
