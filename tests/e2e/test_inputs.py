@@ -13,7 +13,7 @@ NOT_COMPARED = {
     "fork": "its child has all of the memory, and is compared itself",
     "vfork": "its child has all of the memory, and is compared itself",
     "mprotect": "ranges of the memory map, named by arguments",
-    "seccomp": "a filter ends the recording",
+    "seccomp": "a filter may end the recording",
 }
 
 # Calls that read no memory of the program. What msync(2) puts into a file is compared as a piece of the program's state.
