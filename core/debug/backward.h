@@ -78,8 +78,9 @@ class Backward final : public PastRuns {
   Result<void> come_again(const std::shared_ptr<const GroupCheckpoint>& from,
                           const std::function<void(const DebugStop&)>& each);
 
-  // Whether the node stands in the middle of a call, which has written what is watched.
-  bool stands_in_call(NodeId node) const;
+  // How many events the node has done, and one more if it stands in the middle of a call, which has written what is
+  // watched.
+  uint64_t events_begun(ReplayNode& node) const;
   // Where the group stands. Runs the group from the last event of the node that moved last to here again. Fails as
   // run() does, and with interrupted; the group stands where it stood then.
   Result<Position> position();

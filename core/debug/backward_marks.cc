@@ -106,10 +106,10 @@ Result<DebugStop> Backward::run_to_passage(const Mark& mark) {
               event.value == 0 ? "before" : fmt::format("between its event {} and", event.value - 1), event.value);
 }
 
-bool Backward::stands_in_call(NodeId id) const {
-  ReplayNode* node = session_.find(id);
-  return runner_.last_kind() == Stop::Kind::watch && focus_.moved_last() == id && node && node->has_process() &&
-         node->call_site(node->current());
+uint64_t Backward::events_begun(ReplayNode& node) const {
+  const bool in_call = runner_.last_kind() == Stop::Kind::watch && focus_.moved_last() == node.id() &&
+                       node.has_process() && node.call_site(node.current());
+  return node.events_done() + in_call;
 }
 
 Result<DebugStop> Backward::go_to(const Mark& mark) {
@@ -125,8 +125,7 @@ Result<DebugStop> Backward::go_to(const Mark& mark) {
   std::optional<EventIndex> last;  // the event before which the group waits on its way
   if (waits) last = event;
   else if (event.value > 0) last = EventIndex{event.value - 1};
-  const uint64_t begun = node->events_done() + stands_in_call(id);
-  const bool is_before = (last ? begun <= last->value : session_.is_at_start()) && check_can_go_back();
+  const bool is_before = (last ? events_begun(*node) <= last->value : session_.is_at_start()) && check_can_go_back();
   const auto from = last_before(id, last, is_before ? session_.events_done() : 0);
   if (!is_before || (from && from->events() > session_.events_done())) FRIDAY_TRY_VOID(return_to(from.get()));
   if (last) {

@@ -11,12 +11,11 @@
 namespace friday {
 namespace {
 
-constexpr uint64_t kRedZone = 128;  // bytes below the stack pointer that the program may still use
 // Bytes left free above the frame of the called function, which may write a little above it (core/stop/effects.h).
 constexpr uint64_t kGap = 4096;
-// Bytes of the dead stack that are restored, although the program does not read them: below the stack pointer of a call
-// whose effects are known, and below the red zone for any other.
-constexpr uint64_t kDead = 4096, kDeadOfAny = MemoryCopy::kDeadStack;
+// Bytes below the stack pointer of a call whose effects are known that are restored, although the program does not read
+// them.
+constexpr uint64_t kDead = 4096;
 constexpr size_t kXmm = 160, kStateBits = 512;  // offsets of the vector registers and of XSTATE_BV in an XSAVE area
 
 }  // namespace
@@ -30,8 +29,9 @@ class Calls::Undo {
     Undo undo;
     bool all = !effects.known || (effects.sets_errno && !error);
     if (!all) all = !undo.keep(node, room.stack - kDead, room.live - (room.stack - kDead));
-    if (all && !undo.keep(node, room.live - kDeadOfAny, kDeadOfAny))
-      (void)undo.keep(node, room.live - kDeadOfAny / 8, kDeadOfAny / 8);
+    if (all)
+      if (auto dead = DeadStack::below(room.live, node))
+        undo.pieces_.emplace_back(dead->low.value, std::move(dead->bytes));
     for (const auto& [address, size] : effects.stores) all = all || !undo.keep(node, address, size);
     if (effects.sets_errno) all = all || !undo.keep(node, error->value, sizeof(int));
     if (all) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/replay/memory_copy.h"
-
 namespace friday {
 
 // Whether two XSAVE areas have the same values, whether or not a part of them is marked as never used (XSTATE_BV, Intel
@@ -54,20 +52,14 @@ void ClientView::note_write(Addr address, size_t size) {
 // gdb has written arguments and a return address onto the stack of a thread that is about to execute a call. The
 // program does not read what lies there, but a replay that goes on has what it would have without the call.
 void ClientView::keep_dead_stack(ThreadId thread, uint64_t stack_pointer) {
-  constexpr uint64_t kRedZone = 128;
-  const uint64_t end = stack_pointer - kRedZone;
-  for (const uint64_t size : {MemoryCopy::kDeadStack, MemoryCopy::kDeadStack / 8}) {
-    Write dead{Addr{end - size}, std::vector<std::byte>(size)};
-    if (!node_->read(dead.address, dead.before)) continue;
-    while (!writes_.empty()) {
-      const Write& last = writes_.back();
-      if (last.address < dead.address || last.address.value + last.before.size() > end) break;
-      std::ranges::copy(last.before, dead.before.begin() + static_cast<long>(last.address.value - dead.address.value));
-      writes_.pop_back();
-    }
-    dead_stack_.try_emplace(thread, std::move(dead));  // of several calls, before the first
-    return;
+  auto dead = DeadStack::below(stack_pointer - kRedZone, *node_);
+  if (!dead) return;
+  for (; !writes_.empty(); writes_.pop_back()) {
+    const Write& last = writes_.back();
+    if (last.address < dead->low || last.address.value + last.before.size() > dead->end()) break;
+    std::ranges::copy(last.before, dead->bytes.begin() + static_cast<long>(last.address.value - dead->low.value));
   }
+  dead_stack_.try_emplace(thread, std::move(*dead));  // of several calls, before the first
 }
 
 // With `resuming`, a lowered stack pointer means that gdb calls a function, even if rip stays the same: gdb may call
@@ -106,7 +98,7 @@ Result<bool> ClientView::end_command() {
     lost = true;
   }
   for (const auto& [thread, dead] : std::exchange(dead_stack_, {}))
-    FRIDAY_TRY_VOID(node_->write_raw(dead.address, dead.before));
+    FRIDAY_TRY_VOID(node_->write_raw(dead.low, dead.bytes));
   return lost;
 }
 

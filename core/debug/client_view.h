@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/replay/memory_copy.h"
 #include "core/replay/node.h"
 
 namespace friday {
@@ -84,8 +85,8 @@ class ClientView final : public NodeControl {
   ReplayNode* node_;
   std::map<ThreadId, Edit> edits_;
   bool changed_ = false, stored_ = false;
-  std::vector<Write> writes_;             // since the last take_stored(), in this order; not those for a call
-  std::map<ThreadId, Write> dead_stack_;  // by thread that executes a call, as it was before gdb prepared that
+  std::vector<Write> writes_;                 // since the last take_stored(), in this order; not those for a call
+  std::map<ThreadId, DeadStack> dead_stack_;  // by thread that executes a call, as it was before gdb prepared that
 };
 
 }  // namespace friday

@@ -121,7 +121,7 @@ Result<void> Debugger::go_back(const GroupCheckpoint& checkpoint) {
 
 Result<bool> Debugger::approach(const Mark& target) {
   FRIDAY_TRY(node, session_->node(target.node));
-  const bool past = node->events_done() + backward_.stands_in_call(target.node) > target.event.value;
+  const bool past = backward_.events_begun(*node) > target.event.value;
   const uint64_t position = session_->schedule().position_of(target.node, target.event);
   const auto nearest = history_.before(position, past || alterations_.any() ? 0 : session_->events_done());
   if (nearest && (past || (!alterations_.any() && nearest->events() > session_->events_done()))) {

@@ -68,7 +68,7 @@ std::optional<Mark> Runner::mark_of_change(const DebugStop& stop, const Mark& he
 
 // Where the group stands at a stop that has just been judged. None if only a run that counts would tell.
 std::optional<Mark> Runner::known_mark(const DebugStop& stop) {
-  if (session_.sync() != SyncMode::clock || (history_.may_keep && !history_.may_keep())) return std::nullopt;
+  if (session_.sync() != SyncMode::clock || !history_.is_unaltered()) return std::nullopt;
   const Mark here = session_.mark(stop.node);
   switch (stop.kind) {
     case Stop::Kind::caught:

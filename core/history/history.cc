@@ -76,8 +76,8 @@ void History::pause_in(Clock::duration time) {
 }
 
 void History::begin_run() {
-  const bool may = !may_keep || may_keep();
-  if (on_ && may && entries_.empty() && session_.is_at_start() && session_.sync() == SyncMode::clock) (void)make();
+  if (on_ && is_unaltered() && entries_.empty() && session_.is_at_start() && session_.sync() == SyncMode::clock)
+    (void)make();
   if (!resting_ || !session_.pause_at) return;
   resting_ = false;
   alarm_.set(*session_.pause_at - Clock::now());
@@ -122,7 +122,7 @@ void History::load_before(uint64_t events, uint64_t done) {
     const uint64_t saved = *std::prev(behind);
     const auto nearest = kept_before(events);
     if (saved < std::max(done, nearest ? nearest->events() : 0) + worth) return;
-    if (!start() && (!session_.is_at_start() || (may_keep && !may_keep()) || !make())) return;
+    if (!start() && (!session_.is_at_start() || !is_unaltered() || !make())) return;
     auto loaded = SavedCheckpoint::load(session_, saved, *start());
     if (loaded) {
       const uint64_t bytes = (*loaded)->copied() * kProcess + (*loaded)->shared_bytes();
@@ -213,7 +213,7 @@ Result<void> History::make() {
 Result<void> History::keep_now() {
   if (session_.sync() != SyncMode::clock)
     return fail(ErrorCode::unsupported, "checkpoints need the order clock, in which all nodes stand at one time");
-  if (may_keep && !may_keep())
+  if (!is_unaltered())
     return fail(ErrorCode::unsupported, "a node is altered, so this is no place of the recording to come back to");
   return make();
 }
@@ -222,7 +222,7 @@ void History::pause() {
   session_.pause_at.reset();
   if (!on_ || !refusal_.empty()) return;
   const uint64_t events = session_.events_done();
-  if ((may_keep && !may_keep()) || is_covered(events)) {
+  if (!is_unaltered() || is_covered(events)) {
     events_then_ = events;
     return pause_in(std::max<Clock::duration>(between_, kShortest));
   }

@@ -40,6 +40,7 @@ class History {
   uint64_t budget() const { return budget_; }
   // Asked before a checkpoint is made. A group that the user has altered is no place to come back to.
   std::function<bool()> may_keep;
+  bool is_unaltered() const { return !may_keep || may_keep(); }
 
   struct Entry {
     std::shared_ptr<const GroupCheckpoint> checkpoint;

@@ -17,7 +17,6 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kMost = 512ull << 20;  // limit for the bytes that are copied for one call
-constexpr uint64_t kRedZone = 128;        // bytes below the stack pointer that the program may still use
 
 bool is_ours(uint64_t low) {
   using namespace shim;
@@ -49,6 +48,14 @@ Result<void> each_present(int pagemap, uint64_t low, uint64_t high, Use use) {
 }
 
 }  // namespace
+
+std::optional<DeadStack> DeadStack::below(uint64_t live, ReplayNode& node) {
+  for (const uint64_t size : {kDeadStack, kDeadStack / 8}) {
+    DeadStack dead{Addr{live - size}, std::vector<std::byte>(size)};
+    if (node.read(dead.low, dead.bytes)) return dead;
+  }
+  return std::nullopt;
+}
 
 Result<std::vector<MemoryCopy::Range>> MemoryCopy::ranges_of(ReplayNode& node) {
   FRIDAY_TRY(maps, read_memory_map(memory_directory(node.process().pid())));

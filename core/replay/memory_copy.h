@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,21 @@
 
 namespace friday {
 
+inline constexpr uint64_t kRedZone = 128;         // bytes below the stack pointer that the program may still use
+inline constexpr uint64_t kDeadStack = 64 << 10;  // bytes below these in which a called function has its frames
+
+// What lies on a stack below the red zone. The program does not read it, but a replay that goes on has it.
+struct DeadStack {
+  Addr low;
+  std::vector<std::byte> bytes;
+
+  uint64_t end() const { return low.value + bytes.size(); }
+  // Of a stack whose red zone begins at `live`. None if too little of the stack is there.
+  static std::optional<DeadStack> below(uint64_t live, ReplayNode& node);
+};
+
 class MemoryCopy {
  public:
-  static constexpr uint64_t kDeadStack = 64
-                                         << 10;  // bytes below the red zone in which a called function has its frames
   // Fails with unsupported if the process has more memory than can be copied for a call.
   static Result<MemoryCopy> take(ReplayNode& node);
   // Returns how many pages were restored.
