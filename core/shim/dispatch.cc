@@ -30,7 +30,7 @@ void pass_through(CallFrame* frame, ThreadArea* area) {
     frame->rax = (uint64_t)native(call, a[0], a[1], a[2], a[3], a[4], a[5]);
     return;
   }
-  if (!area->native && rules_calls(frame) && !filter_suits(frame)) {
+  if (!area->native && rules_calls(frame)) {
     if (const long said = control.mode == kModePassThrough ? rules_refused(frame) : 0) {
       frame->rax = said == kRulesAsBefore ? 0 : (uint64_t)said;
       return;

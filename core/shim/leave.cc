@@ -10,6 +10,7 @@
 #include <linux/fcntl.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
+#include <linux/seccomp.h>
 #include <linux/shm.h>
 #include <linux/signal.h>
 #include <linux/wait.h>
@@ -93,8 +94,10 @@ bool is_fridays(uint64_t low, uint64_t size) { return size && low < kOwnEnd && l
 
 bool rules_calls(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
-  if (frame->rax == sys::prctl) return a[0] == PR_SET_SECCOMP || a[0] == PR_SET_SYSCALL_USER_DISPATCH;
-  return frame->rax == sys::seccomp && a[0] < 2;  // SECCOMP_SET_MODE_STRICT, SECCOMP_SET_MODE_FILTER
+  const bool filters =
+      frame->rax == sys::prctl ? a[0] == PR_SET_SECCOMP : frame->rax == sys::seccomp && a[0] <= SECCOMP_SET_MODE_FILTER;
+  if (filters) return !filter_suits(frame);
+  return frame->rax == sys::prctl && a[0] == PR_SET_SYSCALL_USER_DISPATCH;
 }
 
 long rules_refused(const CallFrame* frame) {

@@ -136,11 +136,11 @@ void limits_inherit(const char* text);          // at the start: takes over limi
 
 // ---- leave.cc: the shim leaves a process that it cannot record
 inline constexpr char kUsesGs[] = "it sets the base of %gs, where Friday keeps what belongs to a thread";
-// Whether the call would filter or dispatch system calls: seccomp(2), or Syscall User Dispatch (prctl(2)).
+// Whether the call would filter the shim's system calls (seccomp(2)), or dispatch calls (Syscall User Dispatch,
+// prctl(2)).
 bool rules_calls(const CallFrame* frame);
-// filters.cc: whether a call that rules_calls() installs a filter behind which recording can go on: it allows all that
-// the shim may do.
-bool filter_suits(const CallFrame* frame);
+bool filter_suits(
+    const CallFrame* frame);  // filters.cc: whether the filter that it installs allows all of the shim's calls
 // How the kernel would answer that call: 0, an error as a negative number, or kRulesAsBefore: success without a change.
 inline constexpr long kRulesAsBefore = 1;
 long rules_refused(const CallFrame* frame);

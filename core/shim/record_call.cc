@@ -299,7 +299,7 @@ bool record_instead(CallFrame* frame, ThreadArea* area) {
     end_at_call(frame);
     leave_at_call();
   }
-  if (!rules_calls(frame) || filter_suits(frame)) return false;
+  if (!rules_calls(frame)) return false;
   record_rules(frame, area);
   return true;
 }

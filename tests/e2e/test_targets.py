@@ -31,11 +31,13 @@ TARGETS = [Target(line) for line in LIST.read_text().splitlines() if line and li
 
 
 @pytest.fixture
-def start(recorder, targets, tmp_path):
+def start(recorder, targets, tmp_path, calls_of_32_bits):
     """start(target, recorded): runs it in an empty directory, its input in a file."""
     (tmp_path / "input").write_text(LINES)
 
     def start(target, recorded, *options):
+        if "int80" in target.options and not calls_of_32_bits:
+            pytest.skip("machine: its kernel takes no 32-bit calls")
         directory = tmp_path / ("recorded" if recorded else "native")
         directory.mkdir(exist_ok=True)
         command = [targets / target.program, *target.arguments]
@@ -80,9 +82,7 @@ def each_target(unwanted=None):
 
 
 @pytest.mark.parametrize("target", each_target())
-def test_target(target, start, recorder, calls_of_32_bits):
-    if "int80" in target.options and not calls_of_32_bits:
-        pytest.skip("machine: its kernel takes no 32-bit calls")
+def test_target(target, start, recorder):
     native = start(target, recorded=False)
     check_alone(target, native)
     recording = start(target, True, "--state-hash")  # compared at replay: at the end all memory
@@ -101,10 +101,8 @@ def calls_of(recorder, recording):
 
 @pytest.mark.full
 @pytest.mark.parametrize("target", each_target(unwanted="patched"))
-def test_target_with_every_call_trapped(target, start, recorder, calls_of_32_bits):
+def test_target_with_every_call_trapped(target, start, recorder):
     """Without patched call sites, through Syscall User Dispatch alone."""
-    if "int80" in target.options and not calls_of_32_bits:
-        pytest.skip("machine: its kernel takes no 32-bit calls")
     recording = start(target, True, "--no-patch", "--state-hash")
     check_recorded(target, start(target, recorded=False), recording)
     caught, calls, signals = calls_of(recorder, recording)

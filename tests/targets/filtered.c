@@ -2,27 +2,21 @@
 // executable, as systemd's MemoryDenyWriteExecute= does.
 #include <errno.h>
 #include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
 #include "check.h"
+#include "filters.h"
 
-#define WORD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define IF(call, action) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, action)
-#define ALLOW_OTHERS BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 #define INSTALL(code, flags) \
   do { \
-    struct sock_fprog program = {sizeof code / sizeof *code, code}; \
+    struct sock_fprog program = PROGRAM_OF(code); \
     CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0); \
   } while (0)
 
@@ -30,22 +24,22 @@ static void refuse_some(void) {
   struct sock_filter code[] = {
       WORD(arch),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      OTHERWISE(SECCOMP_RET_KILL_PROCESS),
       WORD(nr),
       BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      OTHERWISE(SECCOMP_RET_ERRNO | ENOSYS),
       IF(mkdir, SECCOMP_RET_ERRNO | EPERM),
       IF(mkdirat, SECCOMP_RET_ERRNO | EPERM),
       IF(sysinfo, SECCOMP_RET_ERRNO | ENOSYS),
       IF(swapon, SECCOMP_RET_KILL_PROCESS),
-      ALLOW_OTHERS,
+      OTHERWISE(SECCOMP_RET_ALLOW),
   };
-  struct sock_fprog program = {sizeof code / sizeof *code, code};
+  struct sock_fprog program = PROGRAM_OF(code);
   CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
 static void refuse_uname(void) {
-  struct sock_filter code[] = {WORD(nr), IF(uname, SECCOMP_RET_ERRNO | EACCES), ALLOW_OTHERS};
+  struct sock_filter code[] = {WORD(nr), IF(uname, SECCOMP_RET_ERRNO | EACCES), OTHERWISE(SECCOMP_RET_ALLOW)};
   INSTALL(code, SECCOMP_FILTER_FLAG_TSYNC);
 }
 
@@ -55,8 +49,8 @@ static void refuse_executable_pages(void) {
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 3),
       WORD(args[2]),
       BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      ALLOW_OTHERS,
+      OTHERWISE(SECCOMP_RET_ERRNO | EPERM),
+      OTHERWISE(SECCOMP_RET_ALLOW),
   };
   INSTALL(code, 0);
 }

@@ -1,12 +1,10 @@
 // A call that Friday does not handle: the recording ends there and the program goes on unharmed, threads and children too.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "check.h"
+#include "filters.h"
 
 static void* work(void* unused) {
   (void)unused;
@@ -18,13 +16,7 @@ int main(void) {
   pthread_t before, after;
   CHECK(pthread_create(&before, NULL, work, NULL) == 0);
   for (int i = 0; i < 100; i++) CHECK(getppid() > 0);
-  struct sock_filter allow[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),  // the number of the call
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_swapoff, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),  // by which the recording ends
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  struct sock_fprog program = {sizeof allow / sizeof *allow, allow};
+  struct sock_fprog program = filter_with_a_trap();
   CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
   long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
   printf("seccomp %ld\n", result);
