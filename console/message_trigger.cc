@@ -103,7 +103,7 @@ Result<std::unique_ptr<MessageTriggers>> MessageTriggers::load(const std::vector
 std::optional<std::string> MessageTriggers::visit(Node& node, const RecordView& record, const FollowedNode& followed,
                                                   bool ask) {
   node.channels_.add(record);
-  if (!ask || !record.is_event()) return std::nullopt;
+  if (!ask || !any_left() || !record.is_event()) return std::nullopt;
   const EventView event = record.event();
   std::optional<std::string> why;
   uint32_t ordinal = 0;

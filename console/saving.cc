@@ -22,6 +22,7 @@
 #include "console/progress.h"
 #include "console/say.h"
 #include "core/base/counted.h"
+#include "core/base/files.h"
 #include "core/base/numbers.h"
 #include "core/base/pattern.h"
 #include "core/base/processes.h"
@@ -253,7 +254,7 @@ class Answer {
 
 int save_live(const SavingOptions& options) {
   if (options.when.empty()) return save_now(options, "");
-  if (options.with_recorder) end_when_python_outlives_the_input();
+  if (options.with_recorder && std::ranges::any_of(options.when, is_python_file)) end_when_python_outlives_the_input();
   Answer answer(options.with_recorder);
   auto watch = watch_for(options);
   answer.give(watch ? "" : describe(watch.error()));
@@ -276,14 +277,6 @@ int save_live(const SavingOptions& options) {
     return saved ? 0 : kBadInput;
   }
   return 0;
-}
-
-static std::string read_all(int fd) {
-  std::string text;
-  char piece[512];
-  for (ssize_t got = 0; (got = read(fd, piece, sizeof piece)) > 0 || (got < 0 && errno == EINTR);)
-    if (got > 0) text.append(piece, static_cast<size_t>(got));
-  return text;
 }
 
 Result<SavingProcess> SavingProcess::start(const SavingOptions& options) {
@@ -317,7 +310,7 @@ Result<SavingProcess> SavingProcess::start(const SavingOptions& options) {
   if (error) return fail_errno(error, fmt::format("cannot start {}", words[0]));
   SavingProcess process(pid, std::move(far));
   far_answer.reset();
-  const std::string problem = read_all(answer.get());
+  FRIDAY_TRY(problem, read_to_end(answer.get(), "what the process that is to save the recording says"));
   if (problem.empty()) return fail(ErrorCode::component_died, "the process that is to save the recording has ended");
   if (problem != "\n") return fail(ErrorCode::usage, "{}", problem.substr(0, problem.size() - 1));
   return process;

@@ -13,12 +13,16 @@ namespace friday {
 
 Result<std::string> read_file(const std::string& path) {
   FRIDAY_TRY(fd, open_file(path, O_RDONLY));
+  return read_to_end(fd.get(), path);
+}
+
+Result<std::string> read_to_end(int fd, const std::string& what) {
   std::string text;
   char buffer[1 << 16];
   for (;;) {
-    ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    ssize_t got = ::read(fd, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return fail_errno(errno, fmt::format("cannot read {}", path));
+    if (got < 0) return fail_errno(errno, fmt::format("cannot read {}", what));
     if (got == 0) return text;
     text.append(buffer, static_cast<size_t>(got));
   }

@@ -5,10 +5,10 @@ whether the recording is to be saved then: a text that says why, another true va
 from __future__ import annotations
 
 import os
-import traceback
 from dataclasses import dataclass
 
 from .errors import UsageError
+from .violations import user_frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def _line_of(error: BaseException, path: str) -> str:
     """Where in the file it was raised, as ", line 7"; empty if it was not raised there."""
     if isinstance(error, SyntaxError):
         return f", line {error.lineno}"
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    lines = [frame.lineno for frame in user_frames(error) if frame.filename == path]
     return f", line {lines[-1]}" if lines else ""
 
 

@@ -98,6 +98,16 @@ time.sleep(3)
 """
 
 
+def until_it_is_saved(recorder, running, how, trigger):
+    """Lets the recording end, which is saved by what it was begun with or by `live save --when`. What that has said."""
+    if how == "live":
+        wait_until(lambda: (running.recording / "nodes" / "0" / "node.json").exists(), "nothing is recorded", 30 * SLOWNESS)
+        done = recorder.run([recorder.friday, "live", running.recording, "save", "--when", trigger], timeout=60)
+        assert done.returncode == 0, done
+    finished = recorder.finish_record(running)
+    return finished.stderr if how == "record" else done.stdout
+
+
 @pytest.mark.parametrize("trigger, says", [("crash", "was killed by SIGSEGV"), ("/lost [0-9]+ rows/", "wrote what matches /lost [0-9]+ rows/: lost 17 rows")])
 @pytest.mark.parametrize("how", ["record", "live"])
 def test_when_something_happens(trigger, says, how, recorder):
@@ -106,13 +116,9 @@ def test_when_something_happens(trigger, says, how, recorder):
     options = ["--save-on", trigger] if how == "record" else []
     running = recorder.start_record([PYTHON, "-c", CRASHES, what], name="it", options=options)
     recording = running.recording
-    if how == "live":
-        wait_until(lambda: (recording / "nodes" / "0" / "node.json").exists(), "nothing is recorded", 30 * SLOWNESS)
-        done = recorder.run([recorder.friday, "live", recording, "save", "--when", trigger], timeout=60)
-        assert done.returncode == 0 and says in done.stdout, done
-    finished = recorder.finish_record(running)
+    said = until_it_is_saved(recorder, running, how, trigger)
     place = recording.parent / f"{recording.name}-saved-1"
-    assert says in (finished.stderr if how == "record" else done.stdout)
+    assert says in said
     assert not (recording.parent / f"{recording.name}-saved-2").exists()
     recorder.verify(place, timeout=240)
     info = recorder.info(place)["nodes"]
@@ -160,12 +166,8 @@ def test_when_a_message_is_received(what, how, recorder):
     trigger = trigger_file(recorder, lines)
     running = recorder.start_record([PYTHON, "-c", RECEIVES, trigger, "3", str(0 if how == "record" else 2 * SLOWNESS)], name="it", options=["--save-on", trigger] if how == "record" else [])
     recording = running.recording
-    if how == "live":
-        wait_until(lambda: (recording / "nodes" / "0" / "node.json").exists(), "nothing is recorded", 30 * SLOWNESS)
-        done = recorder.run([recorder.friday, "live", recording, "save", "--when", trigger], timeout=60)
-        assert done.returncode == 0 and says in done.stdout, done
-    finished = recorder.finish_record(running)
-    assert says in (finished.stderr if how == "record" else done.stdout)
+    said = until_it_is_saved(recorder, running, how, trigger)
+    assert says in said
     recorder.verify(recording.parent / f"{recording.name}-saved-1", timeout=240)
     assert not (recording.parent / f"{recording.name}-saved-2").exists()
 
