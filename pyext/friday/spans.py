@@ -100,16 +100,22 @@ class First:
         enough."""
         session = self._session
         check(session, "first")
-        with _undisturbed(session), _checkpoints(session):
-            last = self._true_at()
-            session.restart()
-            stop = None if self._holds() else self._halve(0, last)
-            for _ in range(self.MOST_ROUNDS):
-                if (fails := self._fails_before(last)) is None:
-                    return stop
-                stop = self._halve(fails, last)
-            raise UsageError(f"it became false again {self.MOST_ROUNDS} times, each time after a place that the search had found, and was not looked at any more behind "
-                             "the one where the group stands: `continue until` and `reverse-continue until` find the next place and the one before")
+        try:
+            with session.states.set_aside(), _undisturbed(session), _checkpoints(session):
+                return self._search()
+        finally:
+            session.states.arrived()
+
+    def _search(self) -> "Stop | None":
+        last = self._true_at()
+        self._session.restart()
+        stop = None if self._holds() else self._halve(0, last)
+        for _ in range(self.MOST_ROUNDS):
+            if (fails := self._fails_before(last)) is None:
+                return stop
+            stop = self._halve(fails, last)
+        raise UsageError(f"it became false again {self.MOST_ROUNDS} times, each time after a place that the search had found, and was not looked at any more behind "
+                         "the one where the group stands: `continue until` and `reverse-continue until` find the next place and the one before")
 
     def _halve(self, low: int, high: int) -> "Stop":
         """Goes to a place where it becomes true, between one where it is not and a later one where it is."""
@@ -131,7 +137,7 @@ class First:
         with remembered(session):
             self._run(until, end)
             at = session.backend.events_done()
-            failed = until.holds and at < last  # asked here: on the way back the session's handlers get the state that they had
+            failed = until.holds and at < last
         return at if failed else None
 
     def _true_at(self) -> int:
@@ -233,8 +239,7 @@ def when(session: "Session", expression: str, nodes: Any = None) -> list[Change]
                 raise KeyboardInterrupt
         finally:
             point.delete()
-        changes = without_blinks(found)  # a list of its own: on the way back the handler gets the state that it had
-    return changes
+    return without_blinks(found)
 
 
 def without_blinks(changes: list[Change]) -> list[Change]:
@@ -255,21 +260,22 @@ def without_blinks(changes: list[Change]) -> list[Change]:
 
 @contextlib.contextmanager
 def remembered(session: "Session") -> Iterator[None]:
-    """Brings the group back, at the end, to where it stands, with the selected node and its gdb's selected frame."""
+    """Brings the group back, at the end, to where it stands, with the selected node and its gdb's selected frame. Handlers keep their state."""
     here, frame = session.here, _frame(session)
     mark = None if session.backend.checkpoints()["kept"] else session.mark()  # to restart makes other processes then
     session.backend.note_move()
-    try:
-        yield
-    finally:
-        if mark is None:
-            session.come_back()
-        else:
-            go_to(session, mark)
-        session.here = here
-        if frame:
-            with contextlib.suppress(Error):
-                session.backend.gdb(here, f"frame {frame}")
+    with session.states.set_aside():
+        try:
+            yield
+        finally:
+            if mark is None:
+                session.come_back()
+            else:
+                go_to(session, mark)
+            session.here = here
+            if frame:
+                with contextlib.suppress(Error):
+                    session.backend.gdb(here, f"frame {frame}")
 
 
 def _frame(session: "Session") -> int:

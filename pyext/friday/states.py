@@ -237,6 +237,22 @@ class States:
         self._tags = 0
         self._selected: dict[int, int] = {}  # by tag: the node that was selected
         self._told: set[str] = set()
+        self._aside = False
+
+    @contextlib.contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """For a search that runs the group without the user's handlers: what runs meanwhile is no part of their past, and their state stays
+        what it is. Call arrived() behind it unless the group stands where it stood before."""
+        kept = self._aside
+        if not kept:
+            self.note(passing=True)
+        self._aside = True
+        try:
+            yield
+        finally:
+            self._aside = kept
+            if self.on and not kept:
+                self.session.backend.new_checkpoints()  # those that the search has made have no copy
 
     def set_on(self, on: bool) -> None:
         self.on = on
@@ -249,7 +265,7 @@ class States:
     def will_run(self) -> None:
         """Call before the group runs forward with handlers: what they saw behind this place belongs to another past now."""
         self.note(passing=True)
-        if not self.on or self._index == len(self._log):
+        if not self.on or self._aside or self._index == len(self._log):
             return
         done = self.session.backend.events_done()
         del self._log[self._index:]
@@ -259,7 +275,7 @@ class States:
     def note(self, passing: bool = False) -> None:
         """Call when the group has stopped, before any handler runs: copies the state for the checkpoints that the run has made. passing:
         the run has called no handlers, so this is only done for checkpoints at which the state was what it is now."""
-        if not self.on or not (made := self.session.backend.new_checkpoints()):
+        if not self.on or self._aside or not (made := self.session.backend.new_checkpoints()):
             return
         began = time.monotonic()
         for number, events in made:
@@ -271,7 +287,7 @@ class States:
 
     def ran(self) -> None:
         """Call when handlers will have run."""
-        if self.on and not self.again and self._index == len(self._log):
+        if self.on and not self._aside and not self.again and self._index == len(self._log):
             self._log.append(self.session.backend.events_done())
             self._index += 1
             self._last = None
@@ -316,7 +332,7 @@ class States:
 
     def arrived(self) -> None:
         """Call when the group was brought to a place without running handlers: makes the state what it was there."""
-        if not self.on or not self._log:
+        if not self.on or self._aside or not self._log:
             return
         self.note(passing=True)
         done = self.session.backend.events_done()

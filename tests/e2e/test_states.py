@@ -127,6 +127,39 @@ def test_undo_keeps_what_the_handler_of_the_place_has_collected(ring, opened):
     assert len(session.namespace["hits"]) == 3
 
 
+def test_searches_leave_it_as_it_is(ring, opened):
+    """Handlers of the search's own stop points are no part of the past of the user's: neither their state nor what runs again changes."""
+    session = prepared(opened(ring))
+    notices = []
+    session.notice = notices.append
+    session.set_checkpoints(True, names=True)
+    session.console = True
+    while session.run().kind != "end":
+        pass
+    places = sorted({session.backend.find_time(part * ring.plan.seconds) for part in (0.3, 0.5, 0.8)})
+    for node, event in places:
+        session.goto(event, node=node)
+        state = collected(session)
+        assert len(session.when("srv.seq", nodes=[1])) > 20
+        assert collected(session) == state
+        session.goto(places[0][1], node=places[0][0])
+        session.goto(event, node=node)
+        assert collected(session) == state, "after `when` the past of the handlers is still known"
+    found = session.first(lambda: session.nodes[1].read("srv.seq") >= 5)
+    state = collected(session)
+    session.restart()
+    session.goto(found.event + 1, node=found.node)
+    assert collected(session) == state
+    for point in list(session.points.values()):
+        point.delete()
+    session.restart()
+    session.watch("srv.seq", nodes=[1])
+    for _ in range(6):
+        session.run()
+        session.when("srv.seq", nodes=[1])
+    assert notices == []
+
+
 def test_what_the_user_sets_belongs_to_no_time(ring, opened):
     session = prepared(opened(ring))
     session.set_checkpoints(True, names=True)
