@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FUZZ = ROOT / "build" / "fuzz"
-SECONDS = 60  # a target
+SECONDS = 30  # a target
 
 
 @pytest.fixture(scope="module")
