@@ -18,11 +18,11 @@
   .globl friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
   .globl friday_enter_yield, friday_enter_loop, friday_enter_pause
   .hidden friday_enter_yield, friday_enter_loop, friday_enter_pause, friday_yield, friday_pause_asks
-  .globl friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out
+  .globl friday_apart, friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out
   .globl friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
   .hidden friday_syscall, friday_syscall_instruction, friday_interruptible, friday_interruptible_start
   .hidden friday_interruptible_call, friday_interruptible_abort, friday_enter, friday_enter_trap, friday_leave
-  .hidden friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out
+  .hidden friday_apart, friday_clone, friday_trap_instruction, friday_trap_site, friday_copy_out
   .hidden friday_snapshot, friday_xsave, friday_xrstor, friday_signal_return, friday_probe, friday_exit_thread
   .globl friday_load, friday_resume
   .globl friday_straight_start, friday_straight_call, friday_straight_abort
@@ -281,6 +281,34 @@ friday_clone:
   xor %ebp, %ebp
   mov %r12, %rdi
   call friday_thread_main
+  ud2
+
+# long friday_apart(stack, work, argument): a process with the memory of this one and copies of its descriptors runs work(argument)
+# on `stack` and ends, while this one waits. Returns its id, or -errno.
+friday_apart:
+  push %r12
+  push %r13
+  mov %rsi, %r12
+  mov %rdx, %r13
+  mov %rdi, %rsi
+  mov $0x4100, %edi                # CLONE_VM | CLONE_VFORK; it reports its end to nobody by a signal
+  xor %edx, %edx
+  xor %r10d, %r10d
+  xor %r8d, %r8d
+  mov $__NR_clone, %eax
+  syscall
+  test %rax, %rax
+  jz 1f
+  pop %r13
+  pop %r12
+  ret
+1:
+  xor %ebp, %ebp
+  mov %r13, %rdi
+  call *%r12
+  xor %edi, %edi
+  mov $__NR_exit, %eax
+  syscall
   ud2
 
 # The constructor. It stores the registers that it was called with in friday_at_start (whose frame is at offset 64), because a replayed

@@ -41,6 +41,7 @@ void friday_enter_yield();  // for a thread that yields where it makes no call; 
 [[noreturn]] void friday_exit_thread(uint64_t low, uint64_t size, uint64_t code);
 [[noreturn]] void friday_leave(CallFrame* frame);  // returns to the program with the frame's registers
 // clone(2). The new thread runs friday_thread_main(area).
+long friday_apart(void* stack, void (*work)(void*), void* argument);
 long friday_clone(long flags, void* stack, ThreadArea* area, long parent_tid, long child_tid, long tls);
 long friday_trap_instruction();  // raises a trap to the core (replay.cc, trap())
 // Copies with a single `rep movsb`. All that the shim writes to the program's memory at replay is written here, so the
