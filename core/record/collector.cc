@@ -158,6 +158,7 @@ Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const 
   node->launched_as = node->id;
   if (getrandom(node->uuid, sizeof node->uuid, 0) != sizeof node->uuid) return fail(ErrorCode::io, "getrandom failed");
   if (parent) memcpy(node->parent_uuid, parent->uuid, sizeof node->parent_uuid);
+  if (parent) node->began_in_cut = parent->began_in_cut;
   node->started_ns = now_ns(CLOCK_REALTIME);
   if (auto created = create_trace(*node, std::move(image)); !created) {
     remove_beneath(node->directory.below("trace"));
@@ -229,7 +230,7 @@ Result<void> Collector::serve(int timeout_ms, int extra_fd) {
   PollSet set;
   std::vector<Node*> waiting;
   int64_t due = INT64_MAX;
-  for (const int64_t at : {cut_at_, switches_at_})
+  for (const int64_t at : {cut_at_, switches_at_, cuts_at_})
     if (at) due = std::min(due, at);
   for (Node* node : open_) {
     if (!node->hung_up && node->socket) set.add(node->socket.get(), [this, node] { handle(*node); });
@@ -298,6 +299,7 @@ void Collector::do_due() {
   const std::vector<Node*> open = open_;
   if (cut_at_ && cut_at_ <= now) cut_if_due();
   if (switches_at_ && switches_at_ <= now) look_at_switches();
+  if (cuts_at_ && cuts_at_ <= now) look_at_cuts();
   for (Node* node : open) {
     if (node->close_at && node->close_at <= now) close_node(*node);
     else if (node->describe_at && node->describe_at <= now) write_description(*node);

@@ -149,6 +149,20 @@ class Collector {
   void look_at_switches();
   void tell_wanted(Node& node);
   void remove_from_standby(Node& node);
+  // Of processes on standby that share memory (collector_cuts.cc).
+  struct Sharers;
+  std::vector<Sharers> find_sharers() const;
+  void note_shares(Node& node);
+  void look_at_cuts_soon(int64_t in_ns);
+  void look_at_cuts();
+  bool asks_for_cut(const Node& node) const;
+  void tell_obstacle(Node& node, const std::string& obstacle);
+  void call_together(const Sharers& sharers);
+  void note_halted(Node& node);
+  void end_cut(uint32_t number, const Sharers* what);
+  static void answer_halted(const Node& node, uint32_t number, const Sharers* what);
+  void leave_cut(Node& node);
+  void note_left_behind(const Node& node);
   void cut_if_due();
   void cut();
   Result<void> begin_generation();
@@ -186,6 +200,14 @@ class Collector {
   Switches switches_;        // as they were at the last look
   int64_t switches_at_ = 0;  // CLOCK_MONOTONIC of the next look; 0: never
   std::string switches_problem_;
+  // An attempt to let processes that share memory begin together.
+  struct Cut {
+    std::vector<Node*> members, halted;
+    int64_t until = 0;  // CLOCK_MONOTONIC when all must stand still
+  };
+  std::map<uint32_t, Cut> cuts_;  // by their numbers
+  uint32_t last_cut_ = 0;
+  int64_t cuts_at_ = 0, cuts_looked_ = 0;  // CLOCK_MONOTONIC of the next look (0: none) and of the last one
   uint32_t clock_kind_;
   uint64_t ticks_per_second_;
   std::string boot_id_;

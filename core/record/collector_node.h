@@ -39,6 +39,13 @@ struct Collector::Node {
   uint32_t launched_as = 0;  // the id of the first node of its process
   bool late = false;         // its process ran, unrecorded, before it
   bool on_standby = false;   // its process runs unrecorded
+  // Of a process that has mapped what others may have mapped, too, and shall go on in another trace (collector_cuts.cc).
+  bool shares = false;        // it has said so
+  uint32_t cut = 0;           // the attempt to do that together with others, in which it takes part; 0: none
+  uint32_t ended_in_cut = 0;  // the one that has succeeded; 0: none
+  uint32_t began_in_cut = 0;  // the one with which this node, or the part of its ancestor, has begun; 0: none
+  bool shared_memory = false;  // in_group(), once it is closed
+  int64_t obstacle_since = 0;  // CLOCK_MONOTONIC since when something prevents that; 0: nothing does
   bool direct_child = false, hello = false, spawned = false, closed = false, hung_up = false;
   int64_t room_given = 0;  // CLOCK_MONOTONIC when room was last given
   bool waits_for_room = false, dropped = false, replaced = false;
@@ -62,20 +69,26 @@ struct Collector::Node {
   // that program cannot be recorded.
   std::string executes, execution_problem;
   // Remarks for readers of the recording, by who made them.
-  std::string shim_notice, outsiders_notice, module_notice, children_notice;
+  std::string shim_notice, outsiders_notice, module_notice, children_notice, cut_notice;
   uint64_t execution_event = 0;
   std::string steps;  // the contents of its steps.jsonl
   // When work is due, in ns of CLOCK_MONOTONIC; 0: none.
   int64_t describe_at = 0;  // write node.json, which is out of date
   int64_t close_at = 0;     // close the node: its process has ended, but somebody still holds its socket
 
+  // Whether it shares memory with other recorded processes, or could have.
+  bool in_group() const { return header ? header->features & format::kFeatureSharedMemory : shared_memory; }
+
   std::string notice() const {
-    std::string text = shim_notice;
+    std::string text = cut_notice.empty() ? shim_notice : cut_notice;
     for (const std::string& more : {outsiders_notice, module_notice, children_notice})
       text += (text.empty() || more.empty() ? "" : "; ") + more;
     return text;
   }
 };
+
+// Sends a message, with descriptors, to a process (collector_requests.cc). False: it cannot be sent.
+bool send_reply(int socket, const void* data, size_t size, const int* fds, unsigned fd_count);
 
 inline std::unexpected<Error> cannot_write(int error, const std::string& path) {
   if (error == ENOSPC || error == EDQUOT || error == EFBIG)

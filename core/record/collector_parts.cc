@@ -49,6 +49,7 @@ void Collector::go_on_in_part(Node& node, UniqueFd image) {
   if (node.on_standby) next.launched_as = node.launched_as;
   next.spawned = node.spawned;
   next.forked_children = node.forked_children;
+  next.began_in_cut = node.ended_in_cut;
   if (next.part > 1) next.header->fork_event = node.header->events - 1;
   if (options_.standby) tell_wanted(next);
   write_description(next);
@@ -113,7 +114,7 @@ void Collector::cut() {
   // With lean traces a node keeps its generation.
   const format::Wanted wanted = options_.lean ? format::kPartInAnyCase : format::kPartWithNews;
   for (const Node* node : open_)
-    if (node->header && node->hello && !node->on_standby)
+    if (node->header && node->hello && !node->on_standby && !node->cut)
       __atomic_store_n(&node->header->wanted, uint32_t{wanted}, __ATOMIC_RELEASE);
   remove_old(now_ns(CLOCK_MONOTONIC));
 }
@@ -145,13 +146,14 @@ int64_t Collector::kept_since(int64_t now) const {
 
 // A node is needed as long as it has not ended, or has ended in the time that is kept, or a needed node is a fork of
 // it: that one begins as a copy of it. What a lean trace leaves out is in others of its generation, so all of these are
-// needed together.
+// needed together, and so are those of processes that share memory, from one cut of theirs to the next.
 void Collector::remove_old(int64_t now) {
   if (!try_moving(still_)) return;  // somebody copies the files; the next cut comes soon
   const int64_t kept = kept_since(now);
   const auto key = [](const uint8_t(&uuid)[16]) { return std::vector<uint8_t>(std::begin(uuid), std::end(uuid)); };
   std::map<std::vector<uint8_t>, Node*> by_uuid;
   std::map<uint64_t, std::vector<Node*>> by_generation;
+  std::multimap<uint32_t, Node*> by_cut;
   std::set<Node*> needed;
   std::vector<Node*> unseen;
   const auto need = [&](Node* node) {
@@ -162,6 +164,8 @@ void Collector::remove_old(int64_t now) {
     if (node->dropped) continue;
     by_uuid[key(node->uuid)] = node;
     by_generation[node->generation].push_back(node);
+    if (node->in_group()) by_cut.emplace(2 * node->began_in_cut, node);
+    if (node->ended_in_cut) by_cut.emplace(2 * node->ended_in_cut + 1, node);
     const bool busy = node->packed && !packer_.is_done(*node->packed);
     if (!node->closed || !node->ended_ns || node->ended_ns >= kept || busy) need(node);
   }
@@ -170,6 +174,10 @@ void Collector::remove_old(int64_t now) {
     unseen.pop_back();
     const auto parent = node.forked ? by_uuid.find(key(node.parent_uuid)) : by_uuid.end();
     if (parent != by_uuid.end()) need(parent->second);
+    if (node.in_group())
+      for (auto [at, end] = by_cut.equal_range(2 * node.began_in_cut); at != end; ++at) need(at->second);
+    if (node.ended_in_cut)
+      for (auto [at, end] = by_cut.equal_range(2 * node.ended_in_cut + 1); at != end; ++at) need(at->second);
     if (options_.lean)
       for (Node* other : by_generation[node.generation]) need(other);
   }

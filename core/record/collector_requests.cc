@@ -44,6 +44,8 @@ void describe_process(const shim::Request& hello, pid_t pid, NodeOrigin& origin)
   }
 }
 
+}  // namespace
+
 bool send_reply(int socket, const void* data, size_t size, const int* fds, unsigned fd_count) {
   iovec part{const_cast<void*>(data), size};
   alignas(cmsghdr) char control[CMSG_SPACE(2 * sizeof(int))]{};
@@ -61,8 +63,6 @@ bool send_reply(int socket, const void* data, size_t size, const int* fds, unsig
   }
   return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
 }
-
-}  // namespace
 
 // Notes that `by` has written into the memory of process `pid`: the written process's trace does not contain those
 // bytes.
@@ -94,6 +94,8 @@ static const char* name_of_request(uint32_t kind) {
     case shim::kPart: return "part";
     case shim::kParted: return "parted";
     case shim::kImageRoom: return "room for an image";
+    case shim::kShares: return "shares";
+    case shim::kHalted: return "halted";
     default: return "unknown";
   }
 }
@@ -134,6 +136,8 @@ void Collector::handle(Node& node) {
     case shim::kPart: answer_part(node, request); break;
     case shim::kParted: go_on_in_part(node, std::move(passed)); break;
     case shim::kImageRoom: make_room_ahead(node, request.events); break;
+    case shim::kShares: note_shares(node); break;
+    case shim::kHalted: note_halted(node); break;
     case shim::kForked:
       node.pid = request.detail;
       describe_soon(node);
@@ -206,6 +210,7 @@ Collector::Node* Collector::restart_after_exec(Node& node, const shim::Request& 
   node.executes.clear();
   if (node.end_reason == 0) end_by_execution(node, origin.program);  // otherwise its recording had ended before
   node.replaced = true;
+  if (!node.ended_ns) node.ended_ns = now_ns(CLOCK_MONOTONIC);
   node.execution_problem
       .clear();  // it is recorded, though its file could not be looked at: a memfd, or one that was removed
   close_node(node);
@@ -303,6 +308,7 @@ void Collector::answer_fork(Node& node) {
 void Collector::answer_part(Node& node, const shim::Request& request) {
   shim::ForkReply reply{};
   const auto next = next_part(node, request);
+  if (!next && node.ended_in_cut) note_left_behind(node);
   if (!next) leave_out(node, next.error());
   else memcpy(reply.node_uuid, (*next)->uuid, 16);
   reply.ok = next.has_value();

@@ -197,6 +197,7 @@ void Collector::end_by_execution(Node& node, const std::string& text) {
 
 void Collector::close_node(Node& node) {
   if (node.closed) return;
+  leave_cut(node);
   if (node.image) {
     node.close_when_imaged = true;
     node.close_at = 0;
@@ -226,6 +227,7 @@ void Collector::close_node(Node& node) {
     if (node.hung_up && !node.header->ended && node.wait_status < 0 && own_death > 0 && own_death <= SIGRTMAX)
       node.wait_status = W_EXITCODE(0, own_death);
     node.events = node.header->events;
+    node.shared_memory = node.in_group();
     node.bytes = gone ? end : node.header->allocated;
     const bool pack = gone && node.packed && end >= (options_.lean ? kLeastLean : format::kHeaderSize + kPackBlock);
     if (gone && ftruncate(node.trace.get(), static_cast<off_t>(end)) != 0)

@@ -173,6 +173,19 @@ void collector_parted(int image_fd) {
   send_request(request, image_fd);
 }
 
+bool collector_halted(CutReply* reply) {
+  reply->ok = reply->count = 0;
+  Request request = {};
+  request.kind = kHalted;
+  if (!send_request(request, -1)) return false;
+  constexpr size_t kHead = __builtin_offsetof(CutReply, objects);
+  const long got = receive(reply, sizeof *reply, nullptr);
+  const bool whole = got >= (long)kHead && reply->count <= kMostObjectsBefore &&
+                     got == (long)(kHead + reply->count * sizeof(ObjectBefore));
+  if (!whole || !reply->ok) reply->ok = reply->count = 0;
+  return reply->ok;
+}
+
 // Tells the user id with which the program will run, and whether its loader will ignore LD_PRELOAD (AT_SECURE,
 // ld.so(8)).
 static void add_executor(Request& request) {

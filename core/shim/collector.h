@@ -25,6 +25,9 @@ enum class PartFor { recording, standby };
 void collector_image_room(uint64_t bytes);  // kImageRoom
 bool collector_part(uint64_t image_bytes, PartFor what, int* trace_fd);
 void collector_parted(int image_fd);  // it does; -1: its image is written already
+// All threads stand still (kHalted). Waits until the processes that share memory with this one do, too. False: they do
+// not.
+bool collector_halted(CutReply* reply);
 void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);
 // A notice for the user: a text, and what it is about behind it. Cut to the size of a request's text.
 void collector_notice(const char* text, const char* about);

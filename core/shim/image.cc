@@ -40,7 +40,7 @@ uint64_t parse_decimal(const char*& p) {
 
 // Whether the mapping is left out: it is Friday's or the kernel's, and a replay creates its own.
 bool leave_out(const MapLine& map) {
-  if (is_of_recorder(map)) return true;
+  if (is_of_recorder(map) || part_maps_itself(map)) return true;
   if (map.low >= kVdsoAddress && map.low < kVdsoAddress + 0x10000000) return true;
   return map.path[0] == '[' && map.path[1] == 'v' && !equal(map.path, "[vdso]");
 }

@@ -7,12 +7,14 @@
 
 namespace friday::shim {
 
+struct MapLine;
+
 // ---- shared.cc: memory that several processes map
 // While recording, after the kernel has mapped a file or a segment (device kSegmentDevice) as shared memory: the
 // process joins the object's token group, and the present contents go into the trace. Fills in `part` for the call's
 // event. `fd` is -1 for a segment; `readable` says whether a segment may be read. False: the recording has ended, or
 // the process is on standby; it does nothing then, but `shared_on_standby` is set.
-extern bool shared_on_standby;
+extern bool shared_on_standby;  // has mapped something that others may have mapped, too
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length,
                        bool readable, format::SharedMapPart* part);
 // The same for anonymous shared memory and for mappings of /dev/zero, which only forked children will share.
@@ -23,6 +25,12 @@ const format::SharedMapPart* shared_part(const format::EventRecord* event);  // 
 // While recording, after mremap(2) has made a mapping longer by `length` at `address`: the contents there go into the
 // trace. False: the mapping is not shared, or the recording has ended.
 bool shared_record_growth(uint64_t address, uint64_t length, format::SharedMapPart* part);
+// The shared object that the mapping shows, if it is one of those in `cut`.
+const ObjectBefore* shared_before(const MapLine& map, const CutReply& cut);
+// Behind the start image of a process that has stood by: its mappings of the objects in `cut`, as events, and their
+// contents. shared_replay_before makes them, before the program goes on.
+void shared_record_before(ThreadArea* area, const CutReply& cut);
+void shared_replay_before(CallFrame* frame, ThreadArea* area);
 // At replay: what the two functions above have recorded. shared_replay_map returns the address or -errno.
 void shared_replay_growth(const format::SharedMapPart* part);
 long shared_replay_map(const format::SharedMapPart* part, uint64_t length, uint64_t protection, bool fixed);

@@ -36,6 +36,7 @@ constexpr uint32_t kMostThreads = 1024;          // of a process that is alive, 
 constexpr long kLongestWait = 50'000'000;        // ns for which the threads may take to answer
 constexpr long kPokeAgain = 1'000'000;           // ns after which a thread that does not stand still is poked again
 constexpr long kLookAgain = 1'000'000;           // ns from one look at what prevents a part to the next,
+constexpr uint64_t kLookForOthers = 5'000'000;    // ns after which a process that sleeps looks whether all are called
 constexpr long kTryAgain = 1'000'000'000;        // and after an attempt, for which all threads were interrupted
 constexpr long kAskAgain = 1'000'000'000;        // ns after which it asks again for room that it has not got
 constexpr uint64_t kLookForRoom = 30'000'000;    // ns after which a process that makes no calls looks for that
@@ -53,6 +54,7 @@ struct Table {
   uint32_t count;
   uint32_t answers;  // futex
   Told of[kMostThreads];
+  CutReply cut;  // while a part begins together with those of other processes: what they share
 };
 // In memory that no image has. A thread that answers too late still finds it there.
 Table* const table = (Table*)kWorkspaceAddress;
@@ -62,6 +64,7 @@ uint32_t first_thread;  // the one that has begun the part
 uint64_t tried, began_trying;
 long pause;  // ns from `tried` to when it is tried again
 bool told_user;
+bool asked_for_all;  // the collector knows that the process may share memory
 
 bool is_of_extended_state(const uint8_t* fpstate) {
   constexpr uint32_t kMagic = 0x46505853;  // FP_XSTATE_MAGIC1, in the bytes of the legacy area that software may use
@@ -79,6 +82,7 @@ bool waits_in_call(const ThreadArea* area) {
 
 bool waits_for_first_turn(const ThreadArea* area) { return area->frame && !area->sequence && !area->call_logged; }
 
+constexpr char kNotAll[] = "the processes that share memory with it did not all stand still at one time";
 constexpr char kBorrowed[] = "a child made by vfork runs in its memory";
 
 // Why no part of the process can begin at the moment, whatever its threads do; null: one can.
@@ -86,7 +90,6 @@ const char* obstacle_of_process(const CallFrame* frame, const ThreadArea* area) 
   constexpr long kWhich = 0xffffffff;
   if (area->borrowed) return kBorrowed;
   if (frame->previous) return "a signal handler has interrupted a call in it and makes a call of its own";
-  if (group_member() || shared_on_standby) return "it shares memory with other processes";
   if (aio_under_way()) return "it has asynchronous input or output under way";
   if (ever_held) return "Friday has had to hold a signal back for it";
   if (native(sys::personality, kWhich) & READ_IMPLIES_EXEC) return "it runs with READ_IMPLIES_EXEC (personality(2))";
@@ -166,7 +169,7 @@ void note_modules() {
   ModuleReply* reply = nullptr;
   uint64_t device = 0, inode = 0;  // of the file that was asked about last
   for (const char* p = read_maps(); (p = parse_map_line(p, &map));) {
-    if (!map.inode || is_of_recorder(map)) continue;
+    if (!map.inode || is_of_recorder(map) || part_maps_itself(map)) continue;
     if (map.device != device || map.inode != inode) {
       device = map.device, inode = map.inode;
       if (!collector_module({-1, map.path, map.inode, false, false}, &reply)) reply = nullptr;
@@ -231,7 +234,8 @@ uint64_t image_bound() {
   bytes += kSlack + live_threads * kEachThread;
   MapLine map;
   for (const char* p = read_maps(); (p = parse_map_line(p, &map));) {
-    if (is_of_recorder(map)) continue;
+    // The contents of what is shared go behind the image.
+    if (is_of_recorder(map) || (map.shared && map.inode && map.protection & PROT_WRITE)) continue;
     bytes += 2 * sizeof(ImageMapRecord);
     const FileNote* note = map.inode ? file_note(map) : nullptr;
     if (map.inode && !(note && !all_zero((const uint64_t*)note->file, 2))) bytes += map.high - map.low;
@@ -334,6 +338,7 @@ static void tell_obstacle(const char* why, long pause_ns) {
 void part_look_again() {
   look_timer = -1;
   room_asked_for = 0;
+  asked_for_all = false;
   if (!look_every_ms) return;
   struct {
     uint64_t value;
@@ -359,10 +364,11 @@ void part_look_no_more() {
 
 static uint64_t begun_with;  // how many events the trace had when its current part began
 
-// A forked child begins as a copy of its parent, so as long as it has no image of its own, its parent's part is kept.
+// A forked child begins as a copy of its parent, so as long as it has no image of its own, its parent's part is kept. And
+// processes that share memory begin together, whoever of them has news.
 static bool has_news() {
   const FileHeader& header = *trace_header();
-  return on_standby || header.wanted == kPartInAnyCase || header.features & kFeatureForkChild ||
+  return on_standby || group_member() || header.wanted == kPartInAnyCase || header.features & kFeatureForkChild ||
          header.events != begun_with;
 }
 
@@ -401,43 +407,61 @@ static const char* enter_trace(uint64_t room, PartFor what) {
   trace_header()->pid = pid;
   trace_header()->running = kComputing;
   tried = began_trying = room_asked_for = 0;
+  asked_for_all = false;
   return nullptr;
 }
 
-// From here on nothing is recorded, until a part is wanted again.
-static void begin_standby(const CallFrame* frame, const ThreadArea* area) {
-  const char* why = obstacle_of_process(frame, area);
-  if (!why) why = enter_trace(0, PartFor::standby);
-  if (why) return tell_obstacle(why, kTryAgain);
+// From here on nothing is recorded, until a part is wanted again. Null: so it is; else why it cannot be.
+static const char* begin_standby() {
+  if (const char* why = enter_trace(0, PartFor::standby)) return why;
+  if (group_member()) shared_on_standby = true;
+  group_leave();
   standby_begins();
   collector_parted(-1);
+  return nullptr;
 }
+
+bool part_maps_itself(const MapLine& map) { return has_table && shared_before(map, table->cut); }
 
 bool part_pauses() { return tried && !elapsed(tried, pause); }
 
-void part_begin(CallFrame* frame, ThreadArea* area) {
-  static Told own;
-  if (trace_header()->wanted == kNothing ? on_standby : !has_news()) {
-    trace_header()->wanted = kNoPart;
-    return;
-  }
-  if (part_pauses()) return;
-  if (trace_header()->wanted == kNothing) return begin_standby(frame, area);
+bool part_is_called() {
+  const uint32_t wanted = trace_header()->wanted;
+  return __builtin_expect(wanted >= kPartTogether, 0) && group_member() && !on_standby && !part_pauses();
+}
+
+// Whether the processes that share memory with this one are called to begin together. Asks for that.
+static bool all_are_called() {
+  if (trace_header()->wanted >= kPartTogether) return true;
+  if (!asked_for_all) collector_send(kShares, 0, 0, nullptr);
+  asked_for_all = true;
+  if (look_timer >= 0) look_in(kLookForOthers);
+  return false;
+}
+
+static bool is_to_stand_by() {
+  return trace_header()->wanted == kNothing || trace_header()->wanted == kNothingTogether;
+}
+
+// What is known before all threads have stopped.
+struct Prepared {
+  const char* obstacle;  // null: none
+  bool copies;           // a copy of the process writes the image
+};
+static Prepared prepare(const CallFrame* frame, const ThreadArea* area) {
   const char* why = obstacle_of_process(frame, area);
-  if (!why && !on_standby) why = obstacle_of_threads(area);
-  if (why) return tell_obstacle(why, kLookAgain);
+  if (!why && !on_standby && !is_to_stand_by()) why = obstacle_of_threads(area);
+  if (why || is_to_stand_by()) return {why, false};
   part_reap();
   const bool copies = !writer && !copies_differ && native(sys::close_range, ~0u, ~0u, 0) == 0;
-  if (copies && !room_is_ready()) return tell_obstacle("there is no room for its image yet", kLookAgain);
-  long pause_ns = kTryAgain;
-  if (!ask_threads(area)) why = "a thread does not answer";
-  else if (on_standby && (why = obstacle_of_threads(area))) pause_ns = kLookAgain;
-  const uint64_t room = copies && !why ? image_bound() : 0;  // on standby they have run until here
-  if (!why) why = enter_trace(room, PartFor::recording);
-  if (why) {
-    standby_go_on();
-    return tell_obstacle(why, pause_ns);
-  }
+  return {copies && !room_is_ready() ? "there is no room for its image yet" : nullptr, copies};
+}
+
+// The process goes on in a new trace, which begins with its image. Null: it does; else why it cannot.
+static const char* enter_part(const CallFrame* frame, const ThreadArea* area, bool copies) {
+  static Told own;
+  const uint64_t room = copies ? image_bound() : 0;  // on standby they have run until here
+  if (const char* why = enter_trace(room, PartFor::recording)) return why;
   if (on_standby) channels_anew();
   else channels_again();
   standby_ends();
@@ -452,12 +476,73 @@ void part_begin(CallFrame* frame, ThreadArea* area) {
     image_write();
     write_threads(area, own);
   }
+  return nullptr;
+}
+
+static void release_others() {
   for (uint32_t i = 0; i < table->count; i++) {
     ThreadArea* other = area_of(table->of[i].number);
     if (other->call_logged) release_again(other);
   }
-  standby_go_on();
   begun_with = trace_header()->events;
+}
+
+void part_begin(CallFrame* frame, ThreadArea* area) {
+  const bool together = on_standby ? shared_on_standby : group_member() != 0;
+  if (is_to_stand_by() ? on_standby : !has_news()) {
+    trace_header()->wanted = kNoPart;
+    return;
+  }
+  if (part_pauses()) return;
+  const Prepared now = prepare(frame, area);
+  if (now.obstacle) return tell_obstacle(now.obstacle, kLookAgain);
+  if (together && !all_are_called())
+    return tell_obstacle("not all processes that share memory with it could be stopped yet", kLookAgain);
+  if (together && !on_standby) return;  // at a call for which it can lend the token (part_together)
+  if (is_to_stand_by()) {
+    if (const char* why = begin_standby()) tell_obstacle(why, kTryAgain);
+    return;
+  }
+  const char* why = nullptr;
+  long pause_ns = kTryAgain;
+  if (!ask_threads(area)) why = "a thread does not answer";
+  else if (on_standby && (why = obstacle_of_threads(area))) pause_ns = kLookAgain;
+  else if (together && !collector_halted(&table->cut)) why = kNotAll, pause_ns = kLookAgain;
+  if (!why) why = enter_part(frame, area, now.copies);
+  if (!why) {
+    if (together) shared_record_before(area, table->cut);
+    release_others();
+  }
+  if (has_table) table->cut.count = 0;
+  standby_go_on();
+  if (why) tell_obstacle(why, pause_ns);
+}
+
+PartTogether part_together(CallFrame* frame, ThreadArea* area, uint64_t hash) {
+  const Prepared now = prepare(frame, area);
+  const char* why = now.obstacle;
+  if (!why && !ask_threads(area)) why = "a thread does not answer";
+  if (why) return tell_obstacle(why, kLookAgain), PartTogether::failed;
+  area->call_number = (uint32_t)frame->rax;
+  area->call_hash = hash;
+  group_pauses(area);
+  const bool off = is_to_stand_by();
+  const bool all = collector_halted(&table->cut);
+  const bool kept = group_kept();
+  if (!kept && !area->call_logged) log_release(area);
+  if (all) why = off ? begin_standby() : enter_part(frame, area, now.copies);
+  else why = kNotAll;
+  if (!why) area->call_logged = 0;
+  if (!why && !off) {
+    group_goes_on(area, kept);
+    shared_record_before(area, table->cut);
+    release_others();
+  }
+  table->cut.count = 0;
+  if (!why) return PartTogether::begun;
+  if (!kept) group_enter(area, nullptr);
+  tell_obstacle(why, kLookAgain);
+  return kept ? PartTogether::failed : PartTogether::failed_after_release;
 }
 
 extern "C" void friday_resume_thread() {
@@ -474,7 +559,9 @@ extern "C" void friday_resume_thread() {
     }
     find_site(frame);
     trap(kTrapStarted, 0);
+    group_is_left();
     replay_start();
+    shared_replay_before(frame, area);
     replay_hand_over();
   }
   if (area->number != first_thread && waits_for_first_turn(area)) friday_thread_main(area);

@@ -51,6 +51,17 @@ bool part_is_due(uint32_t poked);
 bool part_pauses();  // whether it is not tried at the moment, after attempts in vain
 // At the entry of a call: begins a part, unless something makes that impossible at the moment.
 void part_begin(CallFrame* frame, ThreadArea* area);
+// Whether the image lacks the mapping, since an event behind it makes it (shared_record_before).
+bool part_maps_itself(const MapLine& map);
+// The same for one of several recorded processes that share memory, all of which begin together. The thread is about to
+// make a call for which the token can be lent, of which `hash` is the input hash.
+bool part_is_called();
+enum class PartTogether {
+  begun,                 // or the process goes on unrecorded: the call is still to be made
+  failed,                // nothing has happened
+  failed_after_release,  // other processes have run, and the release of the call stands in the trace
+};
+PartTogether part_together(CallFrame* frame, ThreadArea* area, uint64_t hash);
 void part_copies_differ();  // the program has asked that forked children do not get some memory (madvise(2))
 void part_reap();           // now and then: an image may be complete, so that the process that has written it can go
 // The calling thread was poked: notes what the image needs of it. `extended_state`: what the kernel has stored of it on

@@ -72,6 +72,13 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uin
   ChaosPlan plan;
   const bool chaos = __builtin_expect(chaos_key != 0, 0) && !done.changed.object;
   if (chaos) plan = chaos_plan(frame, area, info, shared);
+  if (shared && part_is_called()) {
+    const PartTogether begun = part_together(frame, area, done.hash);
+    done.stolen = begun == PartTogether::failed_after_release;
+    done.result = kNotMade;
+    done.exit = ticks_now();
+    if (begun != PartTogether::failed) return done;
+  }
   if (shared) lend_for_call(frame, area, info, done, plan.turn);
   done.result = chaos                  ? chaos_call(area, frame, info, plan)
                 : done.changed.object  ? make_change(frame, area, info, &done)

@@ -121,6 +121,18 @@ void write_memory(uint64_t object, uint64_t offset, uint64_t address, uint64_t l
   }
 }
 
+// Writes the contents of a mapping as far as they can be read: pages behind the end of a file cannot. Returns how many
+// bytes that are.
+uint64_t write_readable(uint64_t object, uint64_t offset, uint64_t address, uint64_t length) {
+  uint64_t there = 0;
+  write_pages(object, offset, length, [&](char* place, uint64_t at, uint64_t bytes) {
+    const uint64_t to[2] = {(uint64_t)place, bytes}, from[2] = {address + (at - offset), bytes};
+    const long got = native(sys::process_vm_readv, native(sys::getpid), to, 1, from, 1, 0);
+    if (got > 0) there = at - offset + (uint64_t)got;
+  });
+  return there;
+}
+
 int open_object(uint64_t object) {
   if (control.object != object) {
     control.object = object;
@@ -185,12 +197,19 @@ bool shared_wanted(const uint64_t* a, const FileStat& st) {
   if (type != MAP_SHARED && type != MAP_SHARED_VALIDATE) return false;
   if (a[3] & MAP_ANONYMOUS || is_zero_device(st)) return true;
   if (!is_regular(st)) return false;
+  shared_on_standby |= on_standby != 0;  // somebody may have it mapped writable
   // A file on a disk that is only read, and that no recorded process shares yet, is treated as a private mapping.
   const bool writable = (native(sys::fcntl, a[4], F_GETFL, 0) & 3) == O_RDWR;
   return writable || (a[2] & PROT_WRITE) || in_memory_only((int)a[4]) || group_object(st.device, st.inode);
 }
 
 bool shared_on_standby;
+
+const ObjectBefore* shared_before(const MapLine& map, const CutReply& cut) {
+  for (uint32_t n = 0; map.shared && map.inode && n < cut.count; n++)
+    if (cut.objects[n].inode == map.inode && cut.objects[n].device == map.device) return &cut.objects[n];
+  return nullptr;
+}
 
 bool shared_record_map(uint64_t device, uint64_t inode, int fd, uint64_t offset, uint64_t address, uint64_t length,
                        bool readable, SharedMapPart* part) {
@@ -260,12 +279,7 @@ bool shared_record_growth(uint64_t address, uint64_t length, SharedMapPart* part
   const uint32_t object = p && line.shared && line.inode ? group_object(line.device, line.inode) : 0;
   if (!object) return false;
   const uint64_t offset = line.offset + (address - line.low);
-  uint64_t there = 0;  // bytes that can be read; those behind the end of the file cannot
-  write_pages(object, offset, length, [&](char* place, uint64_t at, uint64_t bytes) {
-    const uint64_t to[2] = {(uint64_t)place, bytes}, from[2] = {address + (at - offset), bytes};
-    const long got = native(sys::process_vm_readv, native(sys::getpid), to, 1, from, 1, 0);
-    if (got > 0) there = at - offset + (uint64_t)got;
-  });
+  const uint64_t there = write_readable(object, offset, address, length);
   *part = {object, offset, length, address, there ? offset + there : 0, 0, 0};
   return control.mode == kModeRecord;
 }
@@ -276,6 +290,77 @@ void shared_replay_growth(const SharedMapPart* part) {
   fill_pages(fd, part->object, part->size);
   native(sys::close, fd);
   trap(kTrapShared, 1);
+}
+
+// ---- Mappings that a process on standby had before its recording began
+
+namespace {
+
+// Writes what the mapping shows, unless another of the processes that begin together has done so. False: it cannot be
+// read.
+bool write_before(uint32_t object, const MapLine& map, const ObjectBefore& before) {
+  const uint64_t begin = map.offset, end = min(before.size, map.offset + (map.high - map.low));
+  if (begin >= end || !group_lacks(object, begin, end)) return true;
+  bool written = false;
+  const auto from_file = [&] {
+    const int fd = (int)native(sys::open, map.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    FileStat st = {};
+    if (fd >= 0 && !failed(native(sys::fstat, fd, &st)) && is_regular(st) && st.inode == map.inode &&
+        st.device == map.device)
+      written = write_file_here(object, fd, begin, end);
+  };
+  if (map.path[0] == '/' && !before.is_segment) do_apart(from_file);
+  if (written) return true;
+  if (!(map.protection & PROT_READ)) return false;
+  if (before.in_memory) write_memory(object, begin, map.low, page_up(end - begin));
+  else write_readable(object, begin, map.low, end - begin);
+  return true;
+}
+
+}  // namespace
+
+void shared_record_before(ThreadArea* area, const CutReply& cut) {
+  MapLine map;
+  for (const char* p = read_maps(); (p = parse_map_line(p, &map)) && control.mode == kModeRecord;) {
+    const ObjectBefore* before = shared_before(map, cut);
+    if (!before) continue;
+    robust_mapped();
+    const uint64_t entry = ticks_now();
+    bool fresh;
+    const uint32_t object =
+        group_share(before->is_segment ? kSegmentDevice : before->device, before->inode, &fresh, cut.cut);
+    if (!object) return end_without_room();
+    if (!write_before(object, map, *before))
+      return trace_end(kEndRefused, 0, "memory that is shared with other processes cannot be read");
+    trace_header()->features |= kFeatureMappedBefore;
+    const uint64_t length = map.high - map.low;
+    const uint64_t a[6] = {map.low,  length,    map.protection, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED,
+                           ~0ull, map.offset};
+    const SharedMapPart part = {object,       map.offset, length, map.low,
+                                before->size, kMappedBefore | (fresh ? kObjectIsNew : 0u), 0};
+    EventWriter writer(kCall, area, sys::mmap, a, 6);
+    writer.event->header.flags |= kFlagNative;
+    writer.part(kSharedMap, &part, sizeof part);
+    if (map.path[0]) writer.part(kPath, map.path, length_of(map.path));
+    writer.commit((long)map.low, 0, entry, ticks_now());
+  }
+  for (uint32_t n = 0; n < control.area_count; n++)
+    if (area_at(n)->alive) robust_publish(area_at(n));
+}
+
+void shared_replay_before(CallFrame* frame, ThreadArea* area) {
+  for (;;) {
+    EventRecord* event = replay_peek();
+    const SharedMapPart* part = event && event->header.type == kCall && event->call == sys::mmap ? shared_part(event) : nullptr;
+    if (!part || !(part->flags & kMappedBefore) || event->argument_count != 6) return;
+    control.turn = area->number;
+    area->go = 1;
+    replay_begin(area);
+    const uint64_t* a = (const uint64_t*)(event + 1);
+    const long got = shared_replay_map(part, part->length, a[2], false);
+    replay_same(event, (uint64_t)event->result, (uint64_t)got, frame, area);
+    replay_consume(event);
+  }
 }
 
 // ---- System V segments

@@ -313,7 +313,9 @@ inline constexpr uint32_t kTokenHeld = 1u << 30, kTokenLent = 2u << 30, kTokenWh
 // A file or a System V segment that several processes can map.
 struct SharedObject {
   uint64_t device, inode;  // kSegmentDevice and the segment's id for a System V segment
-  uint32_t group, reserved;
+  uint32_t group;
+  uint32_t cut;        // CutReply::cut of the processes that had it mapped before; 0: it was mapped while recorded
+  uint64_t low, high;  // of its contents then, what one of them has written to its trace
 };
 inline constexpr uint64_t kSegmentDevice = ~0ull;
 
@@ -377,6 +379,11 @@ enum RequestKind : uint32_t {
   // The process will soon want a part whose image may have `events` bytes. No reply; FileHeader::image_room changes
   // when there is room for them.
   kImageRoom = 14,
+  // The process stands by, and has mapped memory that others may share. It begins when all of them do: it waits for
+  // kPartTogether in FileHeader::wanted. No reply.
+  kShares = 15,
+  // All its threads stand still for that. Reply: CutReply, when all these processes do, or will not.
+  kHalted = 16,
 };
 
 inline constexpr char kNoAddresses[] = "no room at the shim's addresses";  // Request::text of kEnding
@@ -455,6 +462,21 @@ struct ModuleReply {
   uint32_t site_count;
   uint32_t settled;  // not 0: the contents stay the same as long as size, modification and status change time do
   Site sites[];
+};
+
+// A shared object of which processes on standby have mapped something.
+struct ObjectBefore {
+  uint64_t device, inode;  // as /proc/PID/maps shows them
+  uint64_t size;           // of the object in bytes
+  uint32_t is_segment;     // not 0: a System V segment, whose id is `inode`
+  uint32_t in_memory;      // not 0: of its pages, those that are not resident were never written to
+};
+inline constexpr uint32_t kMostObjectsBefore = 1024;
+struct CutReply {
+  uint32_t ok;   // 0: they do not all stand still, so this process must go on
+  uint32_t cut;  // a number that processes which begin together have in common, from 1
+  uint32_t count, reserved;
+  ObjectBefore objects[kMostObjectsBefore];  // `count` of them are sent
 };
 
 struct ForkReply {

@@ -201,6 +201,22 @@ bool group_enter(ThreadArea* area, ThreadArea* in_call) {
   return false;
 }
 
+void group_pauses(ThreadArea* area) {
+  area->call_logged = 0;
+  group_lend(area, false);
+}
+
+bool group_kept() { return token.take_back(); }
+
+void group_goes_on(ThreadArea* area, bool kept) {
+  tokens->member[group_self].tid = area->kernel_tid;
+  if (!kept) return acquire();
+  token.next_turn();
+  note_turn(group, tokens->group[group].turn, 0);
+}
+
+void group_is_left() { group_self = group = 0; }
+
 void group_spare(const ThreadArea* area, bool on) {
   if (!group_self) return;
   TokenGroup& g = tokens->group[group];
@@ -212,8 +228,8 @@ void group_spare(const ThreadArea* area, bool on) {
 void group_leave() {
   if (!group_self) return;
   robust_member_leaves();
-  group_lend(nullptr, false);
-  group_self = 0;
+  if (token.held()) group_lend(nullptr, false);
+  group_is_left();
 }
 
 void group_forget() {
@@ -244,8 +260,7 @@ bool group_forked() { return !group_self || become_member(); }
 
 uint32_t group_object(uint64_t device, uint64_t inode) {
   if (!mapped) return 0;
-  const uint32_t objects = __atomic_load_n(&tokens->objects, __ATOMIC_SEQ_CST);
-  for (uint32_t n = 1; n <= objects; n++)
+  for (uint32_t n = __atomic_load_n(&tokens->objects, __ATOMIC_SEQ_CST); n; n--)
     if (tokens->object[n].inode == inode && tokens->object[n].device == device) return n;
   return 0;
 }
@@ -270,17 +285,18 @@ bool group_share_inherited() {
   return made;
 }
 
-uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh) {
+uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh, uint32_t cut) {
   *fresh = false;
   if (!can_share()) return 0;
   token.system().lock(tokens->guard);
   uint32_t number = group_object(device, inode);
+  if (number && cut && tokens->object[number].cut != cut) number = 0;
   const bool alone = !group;
   if (number && alone) group = tokens->object[number].group;
   if (!number && (group || new_group()) && tokens->objects + 1 < kMaxObjects) {
     *fresh = true;
     number = tokens->objects + 1;
-    tokens->object[number] = {device, inode, group, 0};
+    tokens->object[number] = {device, inode, group, cut, 0, 0};
     if (device != kSegmentDevice) tokens->files++;
     __atomic_store_n(&tokens->objects, number, __ATOMIC_SEQ_CST);
   }
@@ -294,6 +310,14 @@ uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh) {
     acquire();
   }
   return number;
+}
+
+bool group_lacks(uint32_t object, uint64_t low, uint64_t high) {
+  SharedObject& o = tokens->object[object];
+  if (o.low <= low && high <= o.high) return false;
+  if (o.low == o.high) o.low = low, o.high = high;
+  else if (low <= o.high && o.low <= high) o.low = min(o.low, low), o.high = o.high > high ? o.high : high;
+  return true;
 }
 
 bool group_has(uint32_t object) { return group && token.root(tokens->object[object].group) == token.root(group); }

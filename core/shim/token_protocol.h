@@ -49,6 +49,13 @@ class GroupToken {
   // Takes a lent token back. False: another process has taken it.
   bool take_back() { return s_.swap(own().state, kLent | s_.self(), kHeld | s_.self()); }
 
+  // The holder, which has kept the token, begins another turn.
+  void next_turn() {
+    lock(own());
+    count_turn(own());
+    s_.unlock(own().guard);
+  }
+
   // The holder lets others run. `quick`: it usually wants the token back at once.
   void lend(bool quick) {
     TokenGroup& g = own();

@@ -35,6 +35,7 @@ enum Feature : uint64_t {
   // Begins in a process that was running: where the trace of the node `parent_uuid` ended or, if that is zero, with the
   // first that is recorded of it.
   kFeaturePart = 1 << 5,
+  kFeatureMappedBefore = 1 << 6,  // its first events are mappings that the process had before (kMappedBefore)
 };
 
 // Where the process is between its last event and the next one. If it was killed, this says how far a replay can
@@ -58,7 +59,10 @@ enum Wanted : uint32_t {
   kNoPart = 0,
   kPartWithNews = 1,  // if anything has happened in the present one
   kPartInAnyCase = 2,
-  kNothing = 3,  // the process shall go on unrecorded (FileHeader::on_standby)
+  kNothing = 3,       // the process shall go on unrecorded (FileHeader::on_standby)
+  // As kPartInAnyCase and kNothing; all processes that share memory stand still for it at the same time.
+  kPartTogether = 4,
+  kNothingTogether = 5,
 };
 
 struct FileHeader {
@@ -375,6 +379,9 @@ enum SharedFlag : uint32_t {
   kUnmapped = 2,
   kInherited =
       4,  // anonymous, or a mapping of /dev/zero: it has no number, and only children of the process can share it
+  // The process had the mapping when its recording began. The event is no call of the program: a replay makes the
+  // mapping before the program goes on.
+  kMappedBefore = 8,
 };
 struct SharedMapPart {
   uint64_t object;          // number, from 1; 0 if kInherited

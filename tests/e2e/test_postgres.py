@@ -16,15 +16,15 @@ OPTIONS = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
 
 
 class Postgres:
-    def __init__(self, recorder, ports, place):  # noqa: F811
+    def __init__(self, recorder, ports, place, record=()):  # noqa: F811
         need("postgresql-15")
-        self.recorder, self.place, (self.port,) = recorder, place, ports(1)
+        self.recorder, self.place, (self.port,), self.record = recorder, place, ports(1), record
         subprocess.run(without_root([f"{BIN}/initdb", "-D", place / "data", "-U", "tester", "-A", "trust", "--no-sync", "--locale=C"]),
                        check=True, timeout=120, stdout=subprocess.DEVNULL)
         self.server = self.start()
 
     def start(self):
-        server = Server(self.recorder, without_root([f"{BIN}/postgres", "-D", self.place / "data", "-p", self.port, *OPTIONS]), self.port)
+        server = Server(self.recorder, without_root([f"{BIN}/postgres", "-D", self.place / "data", "-p", self.port, *OPTIONS]), self.port, options=self.record)
         wait_until(lambda: self.recorder.run([f"{BIN}/pg_isready", "-h", "127.0.0.1", "-p", self.port]).returncode == 0, "not ready", 60)
         return server
 

@@ -173,38 +173,6 @@ def test_signals_in_loops(recorder, tmp_path):
     assert (recording.returncode, recording.stdout) == (0, "1\n"), recording
 
 
-# Two processes that store to one file's memory in turns.
-SHARES = r"""
-import mmap, os, sys, time
-stop = time.monotonic() + float(sys.argv[1])
-file = os.open(sys.argv[2], os.O_RDWR | os.O_CREAT)
-os.ftruncate(file, 4096)
-child = os.fork()
-memory = mmap.mmap(file, 4096)  # each for itself: the second finds the first there
-turns = 0
-while time.monotonic() < stop:
-    if memory[0] % 2 == (child == 0):
-        memory[0] = (memory[0] + 1) % 256
-        turns += 1
-    time.sleep(0)
-if child:
-    os.waitpid(child, 0)
-    print(turns > 10)
-"""
-
-
-def test_shared_memory(recorder, tmp_path):
-    """Processes that share memory run as they would alone. They cannot be switched on, and it is said why."""
-    running = recorder.start_record([PYTHON, "-c", SHARES, "25", tmp_path / "shared"], name="it", options=["--standby"])
-    wait_until(lambda: (tmp_path / "shared").exists() and (tmp_path / "shared").stat().st_size, "nothing is mapped", 30)
-    wait_until(lambda: "on standby" in live(recorder, running, ok=False).stdout, "it is not on standby", 30 * SLOWNESS)
-    time.sleep(1)
-    done = recorder.run([recorder.friday, "live", running.recording, "full"], timeout=90)
-    assert done.returncode == 1 and "it shares memory with other processes" in done.stderr, done
-    recording = recorder.finish_record(running)
-    assert (recording.returncode, recording.stdout) == (0, "True\n"), recording
-
-
 def test_never_switched_on(recorder):
     """The program runs as it would alone, and the recording says that there is nothing in it."""
     running = start(recorder, THREADS, 1.5)
