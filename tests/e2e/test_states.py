@@ -93,7 +93,7 @@ def test_going_back_by_hits_undo_and_restart(ring, opened):
     stops = []
     while (stop := session.run()).kind != "end":
         stops.append((stop.node, stop.event, collected(session)))
-    assert len(stops) > 3
+    assert len(stops) > 1
     for node, event, state in reversed(stops):
         stop = session.reverse_continue()
         assert (stop.node, stop.event, collected(session)) == (node, event, state)
