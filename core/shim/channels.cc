@@ -213,7 +213,8 @@ void channel_transfer(EventWriter& writer, int fd, const Moved& moved) {
   part->channel = channel->number;
   part->offset = in ? channel->in_bytes : channel->out_bytes;
   part->hash = moved.seen ? moved.hash : in ? 0 : channel->out_hash;
-  part->length = part->true_length = moved.length;
+  part->length = moved.length;
+  part->true_length = moved.full_length ? moved.full_length : moved.length;
   part->direction = moved.direction;
   part->representation = !moved.seen ? kHeaderOnly : in ? kInline : kHashOnly;
   part->flags = moved.flags;

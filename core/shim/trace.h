@@ -73,6 +73,7 @@ void channel_prepare(int fd);  // writes a ChannelRecord if the channel is new o
 struct Moved {
   format::Direction direction;
   uint64_t length;
+  uint64_t full_length = 0;    // of a datagram that was cut to `length`, if it is known
   uint64_t hash = 0;           // of the bytes (format::TransferPart)
   uint16_t flags = 0;          // format::TransferFlag
   bool seen = true;            // false: the bytes were never in the program's memory, so only their number is known

@@ -41,6 +41,28 @@ uint64_t contents_of_moved(const Operand& payload, const uint64_t* a, uint64_t b
            : gathered_contents((uint64_t*)a[payload.argument], a[payload.other], bytes);
 }
 
+uint64_t room_of(const IoVec* iov, uint64_t count) {
+  uint64_t room = 0;
+  for (uint64_t i = 0; i < count; i++) room += iov[i].length;
+  return room;
+}
+
+// The size of the buffers into which a call receives.
+uint64_t room_of(const Operand& payload, const uint64_t* a) {
+  if (payload.shape != Shape::iov && payload.shape != Shape::msg) return a[2];
+  const MsgHeader* m = payload.shape == Shape::msg ? (const MsgHeader*)a[payload.argument] : nullptr;
+  const IoVec* iov = m ? (const IoVec*)m->iov : (const IoVec*)a[payload.argument];
+  return room_of(iov, m ? m->iov_count : a[payload.other]);
+}
+
+// With MSG_TRUNC, the kernel says how long a datagram was, even if the buffers were too small for it.
+void cut(Moved* moved, uint64_t room) {
+  if (moved->length <= room) return;
+  moved->full_length = moved->length;
+  moved->length = room;
+  moved->flags |= kTruncated;
+}
+
 // For a datagram that the program sends with its IP header: the hash of what follows the header, and in `bytes` its
 // length. The header is left out because the kernel changes fields of it.
 uint64_t hash_behind_header(const Operand& payload, const uint64_t* a, uint64_t* bytes) {
@@ -69,13 +91,15 @@ void note_messages(EventWriter& writer, const MmsgHeader* m, int fd, long count,
   const uint16_t flags = moved.flags;
   for (long i = 0; i < count; i++) {
     const MsgHeader& h = m[i].header;
+    moved.flags = flags;
+    moved.length = m[i].length;
+    moved.full_length = 0;
+    if (in && datagrams) cut(&moved, room_of((const IoVec*)h.iov, h.iov_count));
     if (!in || datagrams)
       moved.hash =
-          run_hash(gathered_contents((uint64_t*)h.iov, h.iov_count, m[i].length), datagrams ? 0 : channel_hash(fd));
-    const uint16_t cut = in && (h.flags & kMsgTruncated) ? kTruncated : 0;
-    const uint16_t end = in && !datagrams && !m[i].length ? kEndOfStream : 0;
-    moved.flags = flags | cut | end;
-    moved.length = m[i].length;
+          run_hash(gathered_contents((uint64_t*)h.iov, h.iov_count, moved.length), datagrams ? 0 : channel_hash(fd));
+    if (in && (h.flags & kMsgTruncated)) moved.flags |= kTruncated;
+    if (in && !datagrams && !m[i].length) moved.flags |= kEndOfStream;
     moved.peer = (void*)h.name;
     moved.peer_length = h.name ? h.name_length : 0;
     moved.message = (uint32_t)i;
@@ -131,6 +155,7 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   const bool datagrams = channel_is_datagram(fd),
              buffer = payload.shape == Shape::ret || payload.shape == Shape::ret_cap;
   if (in && done.result == 0 && !(buffer && a[2] == 0)) moved.flags |= kEndOfStream;
+  if (in && datagrams) cut(&moved, room_of(payload, a));
   // With MSG_TRUNC, TCP discards the bytes (tcp(7)). Pages that vmsplice(2) has put into a pipe the program may still
   // change, so their hash would say nothing.
   moved.seen = in ? datagrams || !(asked & kMsgTruncated) : !(info.flags & kIn);

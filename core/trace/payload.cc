@@ -1,5 +1,7 @@
 #include "core/trace/payload.h"
 
+#include <sys/syscall.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -96,6 +98,10 @@ std::span<const std::byte> kept_output(EventView event) {
   for (PartView part : event.parts())
     if (part.kind() == format::kOutput) return part.bytes();
   return {};
+}
+
+uint64_t PayloadProvider::room_of(EventView event) {
+  return event.has_call() && event->call == SYS_recvfrom ? event.argument(2) : ~uint64_t{0};
 }
 
 Payload PayloadProvider::in_event(EventView event, uint32_t ordinal) const {

@@ -89,6 +89,9 @@ class PayloadProvider {
   PayloadAnswer read(EventView event, uint32_t ordinal) const;
 
  private:
+  // The size of the buffer into which the event's call receives, if its arguments say it. Earlier recorders noted the
+  // full length of a datagram that did not fit.
+  static uint64_t room_of(EventView event);
   const PayloadSource* source(const format::TransferPart& transfer) const;
   Payload in_event(EventView event, uint32_t ordinal) const;
 
@@ -111,7 +114,7 @@ void PayloadProvider::for_each_piece(EventView event, Visit&& visit) const {
       ordinal = transfer ? ordinal + 1 : 0;
       transfer = found;
       before = 0;
-      left = bytes_in_event(*transfer);
+      left = std::min(bytes_in_event(*transfer), room_of(event));
     }
     if (left == 0) return;
     const uint64_t size = std::min<uint64_t>(left, part.bytes().size());

@@ -34,9 +34,10 @@ format::TransferPart part_of(format::Representation representation, uint64_t len
 // An event of node 0 with these transfers and, before them as the shim does it, these memory parts.
 class OneEvent {
  public:
-  OneEvent(const std::vector<format::TransferPart>& transfers, const std::vector<std::string>& memory) {
+  OneEvent(const std::vector<format::TransferPart>& transfers, const std::vector<std::string>& memory,
+           uint16_t call = SYS_recvmmsg) {
     Script script(0);
-    EventSpec spec = script.call(100, SYS_recvmmsg, {0, 0x1000, 2}, 2);
+    EventSpec spec = script.call(100, call, {0, 0x1000, 2}, 2);
     for (const std::string& text : memory) spec.parts.memory(0x1000, text);
     for (const format::TransferPart& part : transfers) spec.parts.record(format::kTransfer, part);
     script.writer.add(spec);
@@ -49,7 +50,7 @@ class OneEvent {
     reader_.emplace(std::move(*reader));
     RecordCursor cursor = reader_->records();
     while (cursor.next())
-      if (cursor.record().is_event() && cursor.record().event()->call == SYS_recvmmsg) event_ = cursor.record().event();
+      if (cursor.record().is_event() && cursor.record().event()->call == call) event_ = cursor.record().event();
   }
   EventView event() const { return event_; }
 
@@ -69,6 +70,13 @@ TEST(Payload, inline_bytes_are_found_for_each_transfer_of_an_event) {
   EXPECT_EQ(text_of(*first), "hello");
   ASSERT_TRUE(second);
   EXPECT_EQ(text_of(*second), "you");
+}
+
+// Earlier recorders noted the full length of a datagram that the buffer, of two bytes, was too small for.
+TEST(Payload, a_datagram_that_was_cut_ends_with_its_buffer) {
+  const OneEvent one({part_of(format::kInline, 9)}, {"he", "its sender"}, SYS_recvfrom);
+  ASSERT_TRUE(trace_payloads().read(one.event(), 0));
+  EXPECT_EQ(text_of(*trace_payloads().read(one.event(), 0)), "he");
 }
 
 TEST(Payload, what_is_not_stored_is_a_gap_with_a_reason) {
