@@ -14,8 +14,8 @@ namespace friday {
 
 namespace {
 
-// "FRIDAYC7"; the digit is raised whenever the meaning of any cache file changes
-constexpr uint64_t kCacheMagic = 0x3743594144495246;
+// "FRIDAYC8"; the digit is raised whenever the meaning of any cache file changes
+constexpr uint64_t kCacheMagic = 0x3843594144495246;
 
 struct CacheHeader {
   uint64_t magic, fingerprint, size, checksum;

@@ -33,6 +33,7 @@ struct Inheritance {
   std::map<int, uint64_t> descriptors;  // fd -> channel number
   std::unordered_map<uint64_t, Inherited> channels;
   Locked locked;
+  std::set<int> broadcasting;
 };
 struct Inheritances {
   std::map<Uuid, Inheritance> forked;     // by the child
@@ -58,6 +59,9 @@ class NodeWalk {
   void on_parts(EventView event, uint64_t record);
   void on_transfer(EventView event, PartView part, uint64_t record, uint32_t ordinal);
   void on_descriptor_call(EventView event);
+  void on_connect(EventView event);
+  void on_broken(EventView event);
+  void on_socket_error(EventView event);
   void on_sync_call(EventView event);
   void on_event_descriptor(EventView event);
   void use(Shared kind, uint64_t device, uint64_t inode, bool lets_go);
@@ -89,6 +93,7 @@ class NodeWalk {
   // locks held by this node or by the processes that it comes from; flock(2) locks belong to the open file, so fork and
   // exec share them
   Locked locked_;
+  std::set<int> broadcasting_;  // descriptors of sockets that may broadcast, and that no channel describes yet
   struct Release {
     uint64_t event, time;
   };
@@ -137,6 +142,7 @@ Channel* NodeWalk::channel(uint64_t number) {
   made.inherited_from = parent->second.channel;
   made.out_seed = parent->second.out_hash;
   made.can_write = from.can_write;
+  made.may_broadcast = from.may_broadcast;
   return &made;
 }
 
@@ -155,15 +161,18 @@ void NodeWalk::attach(int fd, uint64_t number) {
 }
 
 void NodeWalk::detach(int fd) {
+  broadcasting_.erase(fd);
   auto found = descriptors_.find(fd);
   if (found == descriptors_.end()) return;
   Channel* known = channel(found->second);
   descriptors_.erase(found);
   if (known && locked_.contains({known->device, known->inode})) use(Shared::lock, known->device, known->inode, true);
-  if (known && --known->descriptors <= 0 && known->close_event == kNoEvent) {
-    known->close_event = out_event_;
-    known->close_time = out_time_;
-  }
+  if (!known || --known->descriptors > 0 || known->gone_event != kNoEvent) return;
+  known->gone_event = out_event_;
+  known->gone_time = out_time_;
+  if (known->close_event != kNoEvent) return;
+  known->close_event = out_event_;
+  known->close_time = out_time_;
 }
 
 uint32_t NodeWalk::address_index(const SocketAddress& address) {
@@ -178,6 +187,7 @@ void NodeWalk::inherit(const Inheritance& inheritance) {
   inherited_ = inheritance.channels;
   for (auto [fd, number] : inheritance.descriptors) attach(fd, number);
   locked_ = inheritance.locked;
+  broadcasting_ = inheritance.broadcasting;
 }
 
 void NodeWalk::on_channel(const ChannelRecord& record, const ChannelPositions* before) {
@@ -206,7 +216,9 @@ void NodeWalk::on_channel(const ChannelRecord& record, const ChannelPositions* b
   // For a raw socket, some calls report the protocol number where other sockets have a port.
   if (known->is_datagram() && known->socket_type == SOCK_RAW)
     known->local.port = known->remote.port = static_cast<uint16_t>(record.protocol);
+  known->may_broadcast |= broadcasting_.contains(record.fd);
   attach(record.fd, known->number);
+  broadcasting_.erase(record.fd);
 }
 
 // A call that returned while another process held the turn counts as returned when this process got the turn.
@@ -248,7 +260,7 @@ void NodeWalk::stamp(EventView event) {
 
 // What another node inherits from this one here.
 Inheritance NodeWalk::leave() const {
-  Inheritance left{descriptors_, inherited_, locked_};
+  Inheritance left{descriptors_, inherited_, locked_, broadcasting_};
   for (auto [number, index] : numbers_) {
     const Channel& known = set_.channels[index];
     left.channels[number] = {index, known.out.empty() ? known.out_seed : known.out.back().hash};
@@ -307,6 +319,7 @@ void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint
     transfer.peer = address_index(raw ? with_protocol(*peer, through->local.port) : *peer);
   if (event->call == SYS_io_getevents) at_its_submission(event, moved.message, out, &transfer);
   (out ? through->out : through->in).push_back(transfer);
+  if (!out && (moved.flags & kEndOfStream)) through->ends.push_back({in_event_, in_time_});
   if (out && transfer.event == out_event_) node().times[event->index].outgoing = !is_return(event);
 }
 
@@ -369,6 +382,57 @@ void NodeWalk::on_parts(EventView event, uint64_t record) {
   }
 }
 
+// Notes that a call failed since the other end of its connection is gone. After a shutdown(2) of its own, a process
+// learns nothing from EPIPE.
+void NodeWalk::on_broken(EventView event) {
+  if (event->result != -ECONNRESET && event->result != -EPIPE) return;
+  const uint32_t flags = call_flags(event->call);
+  if (!(flags & (shim::kIn | shim::kOut | shim::kCopies))) return;
+  Channel* known = channel_of_fd(event.argument(flags & shim::kCopies ? shim::copies_to(flags) : 0));
+  if (!known || !(known->is_stream() || known->is_datagram() || known->kind == kChannelPipe)) return;
+  if (event->result == -EPIPE && known->close_event != kNoEvent) return;
+  known->breaks.push_back({in_event_, in_time_});
+  node().times[event->index].outgoing = false;  // nothing was sent
+}
+
+// A connection that was not established: its connect(2) has reached nobody.
+void forget_connect(Channel& channel) {
+  if (channel.in.empty() && channel.out.empty()) channel.connect_event = kNoEvent;
+}
+
+// A program with a non-blocking socket calls connect(2) again to learn the result; only the first call reaches the
+// peer. After a failure the socket may be connected once more.
+void NodeWalk::on_connect(EventView event) {
+  Channel* known = channel_of_fd(event.argument(0));
+  if (!known) return;
+  switch (-event->result) {
+    case 0:
+    case EINPROGRESS:
+    case EINTR:
+      if (known->connect_event != kNoEvent) return;
+      known->connect_event = out_event_;
+      known->connect_time = out_time_;
+      return;
+    case EALREADY:
+    case EISCONN:
+    case EAGAIN: return;
+    default: forget_connect(*known);
+  }
+}
+
+// SO_ERROR tells once why a connection was not established; of an established one it tells of a reset.
+void NodeWalk::on_socket_error(EventView event) {
+  Channel* known = channel_of_fd(event.argument(0));
+  if (!known || event->result != 0 || event.argument(1) != SOL_SOCKET || event.argument(2) != SO_ERROR) return;
+  for (PartView part : event.parts()) {
+    if (part.kind() != kMemory || part.address() != event.argument(3) || part.bytes().size() < sizeof(int)) continue;
+    int error = 0;
+    memcpy(&error, part.bytes().data(), sizeof error);
+    if (error == ECONNRESET || error == EPIPE) known->breaks.push_back({in_event_, in_time_});
+    else if (error) forget_connect(*known);
+  }
+}
+
 void NodeWalk::on_pair(EventView event) {
   for (PartView part : event.parts()) {
     if (part.kind() != kMemory || part.bytes().size() != 8) continue;
@@ -392,6 +456,13 @@ void NodeWalk::detach_range(uint64_t first, uint64_t last) {
     ++held;
     detach(number);
   }
+}
+
+// Whether a setsockopt(2) lets its socket send to broadcast addresses. Of the value there is only the hash.
+bool allows_broadcast(EventView event) {
+  static const uint64_t off = run_hash(std::vector<std::byte>(sizeof(int)), 0);
+  return event->result == 0 && event.argument(1) == SOL_SOCKET && event.argument(2) == SO_BROADCAST &&
+         event->input_hash != off;
 }
 
 // Handles calls that create, copy and close descriptors, and calls that change the state of a connection.
@@ -426,15 +497,14 @@ void NodeWalk::on_descriptor_call(EventView event) {
         known->close_time = out_time_;
       }
       break;
-    case SYS_connect:
-      // A program with a non-blocking socket calls connect(2) again to learn the result; only the first call reaches
-      // the peer.
-      if (Channel* known = channel_of_fd(fd);
-          known && known->connect_event == kNoEvent && (result == 0 || result == -EINPROGRESS)) {
-        known->connect_event = out_event_;
-        known->connect_time = out_time_;
-      }
+    case SYS_setsockopt:
+      if (!allows_broadcast(event)) break;
+      if (Channel* known = channel_of_fd(fd)) known->may_broadcast = true;
+      else broadcasting_.insert(static_cast<int>(fd));
       break;
+    case SYS_connect: on_connect(event); break;
+    case SYS_getsockopt: on_socket_error(event); break;
+    default: on_broken(event);
   }
 }
 
@@ -642,8 +712,11 @@ void unify_clock_kinds(FactSet& set, uint32_t host) {
     for (auto& wait : node.waits) wait.time = convert(wait.time);
     for (Channel& channel : set.channels) {
       if (channel.node != slot) continue;
-      for (uint64_t* time : {&channel.first_time, &channel.connect_time, &channel.accept_time, &channel.close_time})
+      for (uint64_t* time :
+           {&channel.first_time, &channel.connect_time, &channel.accept_time, &channel.close_time, &channel.gone_time})
         *time = convert(*time);
+      for (auto* list : {&channel.ends, &channel.breaks})
+        for (EndSeen& seen : *list) seen.time = convert(seen.time);
       for (auto* list : {&channel.out, &channel.in})
         for (Transfer& transfer : *list)
           for (uint64_t* time : {&transfer.time, &transfer.entered, &transfer.returned}) *time = convert(*time);

@@ -53,6 +53,11 @@ struct Transfer {
   uint32_t peer;  // index in FactSet::addresses; 0 if the call named no peer
 };
 
+// What a process learned of the end of a connection, and when.
+struct EndSeen {
+  uint64_t event, time;
+};
+
 struct Channel {
   uint32_t node;    // node slot
   uint64_t number;  // the channel's number in its trace
@@ -65,12 +70,17 @@ struct Channel {
   uint64_t connect_time = 0, accept_time = 0;
   uint64_t close_event = kNoEvent;  // when the last descriptor was closed, or writing was shut down
   uint64_t close_time = 0;
+  uint64_t gone_event = kNoEvent;  // when the last descriptor was closed
+  uint64_t gone_time = 0;
+  std::vector<EndSeen> ends;             // receives that found the end of the stream
+  std::vector<EndSeen> breaks;           // calls that failed as the other end was gone (ECONNRESET, EPIPE)
   uint32_t inherited_from = kNoChannel;  // for a forked child: the parent's channel that it inherited
   uint32_t twin = kNoChannel;            // for a socketpair: the channel of its other end
   uint64_t out_seed = 0;                 // hash state before the first transfer of `out`
   uint64_t in_base = 0, out_base = 0;    // bytes that had moved before the trace began (Transfer::offset)
   int descriptors = 0;
-  bool can_write = false;  // according to the mode in which it was opened
+  bool may_broadcast = false;  // SO_BROADCAST was set
+  bool can_write = false;      // according to the mode in which it was opened
   std::vector<Transfer> out, in;
 
   bool is_stream() const { return kind == format::kChannelStream; }

@@ -165,7 +165,7 @@ uint64_t Schedule::position_at(double seconds) const {
 std::map<std::pair<NodeId, NodeId>, PairTraffic> Schedule::traffic_between() const {
   std::map<std::pair<NodeId, NodeId>, PairTraffic> pairs;
   for (const Edge& edge : edges_) {
-    if (!is_message(edge.kind)) continue;
+    if (!is_message(edge)) continue;
     PairTraffic& pair = pairs[{edge.from, edge.to}];
     ++pair.messages;
     pair.bytes += edge.bytes;

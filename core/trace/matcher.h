@@ -30,6 +30,8 @@ class Matcher {
   Matches run();
 
  private:
+  friend class DatagramMatcher;  // matching_datagrams.cc
+
   // matching.cc: ties between processes, and files.
   void match_forks();
   void match_parts();
@@ -62,7 +64,8 @@ class Matcher {
   void follow_packets(const StreamEnd& from, const StreamEnd& to);
   bool opened_in_order(const StreamEnd& a, const StreamEnd& b) const;
   void join(StreamEnd& a, StreamEnd& b);
-  void end_of_stream(const StreamEnd& from, const StreamEnd& to);
+  void end_of_stream(const StreamEnd& from, const StreamEnd& to, std::vector<EndSeen> Channel::*seen);
+  bool end_seen(uint32_t from, const EndSeen& end, uint32_t to, const std::vector<EndSeen>& seen);
 
   // Datagrams are matched in three passes. The two learning passes only note unambiguous messages between hosts for
   // align(): first by address, then by content between hosts that no message connects yet. The last pass adds the
@@ -75,7 +78,7 @@ class Matcher {
   bool may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_node, uint64_t to_time) const;
   int64_t reference_ns(uint32_t node, uint64_t ticks) const;
   void add(uint32_t from, uint64_t from_event, uint32_t to, uint64_t to_event, EdgeKind kind, uint64_t bytes = 0,
-           uint64_t earliest = kNoEvent, bool duplicate = false, const MessagePlace& place = {});
+           uint64_t earliest = kNoEvent, bool duplicate = false, const MessagePlace& place = {}, bool peek = false);
   void note_cross(uint32_t from, uint64_t from_time, uint32_t to, uint64_t to_time);
 
   const FactSet& facts_;

@@ -78,10 +78,10 @@ bool Matcher::may_precede(uint32_t from_node, uint64_t from_time, uint32_t to_no
 }
 
 void Matcher::add(uint32_t from, uint64_t from_event, uint32_t to, uint64_t to_event, EdgeKind kind, uint64_t bytes,
-                  uint64_t earliest, bool duplicate, const MessagePlace& place) {
+                  uint64_t earliest, bool duplicate, const MessagePlace& place, bool peek) {
   if (from == to) return;  // a node's own order needs no edges
   result_.edges.push_back({facts_.nodes[from].id, facts_.nodes[to].id, from_event, to_event, bytes,
-                           earliest == kNoEvent ? from_event : earliest, kind, duplicate, by_, place});
+                           earliest == kNoEvent ? from_event : earliest, kind, duplicate, by_, peek, place});
 }
 
 void Matcher::note_cross(uint32_t from, uint64_t from_time, uint32_t to, uint64_t to_time) {

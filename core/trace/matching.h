@@ -42,7 +42,7 @@ const char* name_of(EdgeKind kind);
 inline bool is_message(EdgeKind kind) { return kind <= EdgeKind::pipe; }
 
 // How the two ends of a message were paired. All methods but `object` also compare contents.
-enum class MatchedBy : uint16_t {
+enum class MatchedBy : uint8_t {
   object,       // both ends belong to the same pipe, socketpair or Unix socket of a host
   address,      // each end names the other's address
   one_address,  // one end names the other's address; the other end recorded none, or an address rewritten on the way
@@ -68,8 +68,11 @@ struct Edge {
   EdgeKind kind;
   uint16_t duplicate;    // 1 if the network delivered the datagram more than once
   MatchedBy by;          // meaningful for messages only
+  uint8_t peek = 0;      // 1 if the receiver only looked (MSG_PEEK); what it saw is still to be received
   MessagePlace place{};  // of messages only
 };
+// Whether the edge is a message that was received. A message that was looked at before it was received is one message.
+inline bool is_message(const Edge& edge) { return is_message(edge.kind) && !edge.peek; }
 
 struct NodeTraffic {
   uint64_t sends = 0, receives = 0;                      // transfers through sockets and pipes

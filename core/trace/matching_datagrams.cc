@@ -156,7 +156,8 @@ void Matcher::match_datagrams(Purpose purpose) {
   };
   auto connect = [&](Packet& send, Packet& receive, uint64_t earliest, bool duplicate) {
     add(send.node, send.transfer->event, receive.node, receive.transfer->event, EdgeKind::datagram,
-        send.transfer->length, earliest, duplicate, {send.transfer->part, receive.transfer->part, 0, 0});
+        send.transfer->length, earliest, duplicate, {send.transfer->part, receive.transfer->part, 0, 0},
+        receive.transfer->flags & kPeek);
     receive.done = true;
     if (receive.transfer->flags & kPeek) return;
     if (!send.done) ++matched_sends_[send.node];

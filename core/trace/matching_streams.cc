@@ -102,7 +102,7 @@ void Matcher::take_over(const StreamOrder& order, EdgeKind kind) {
     }
     for (; peek < order.peeks.size() && order.peeks[peek].start < send.end(); ++peek)
       add(source, send.transfer->event, facts_.channel(order.peeks[peek].channel).node,
-          order.peeks[peek].transfer->event, kind, 0);
+          order.peeks[peek].transfer->event, kind, 0, kNoEvent, false, {}, true);
   }
   if (order.sends.empty()) return;
   for (const PlacedTransfer& send : order.skipped) ++result_.traffic[facts_.channel(send.channel).node].unplaced_sends;
@@ -140,7 +140,7 @@ void Matcher::follow_packets(const StreamEnd& from, const StreamEnd& to) {
       if (!may_precede(sent[n].node, send.time, got.node, got.transfer->time)) break;
       if (send.hash != got.transfer->hash && !(got.transfer->flags & kTruncated)) continue;
       add(sent[n].node, send.event, got.node, got.transfer->event, EdgeKind::datagram, send.length, kNoEvent, false,
-          {send.part, got.transfer->part, 0, 0});
+          {send.part, got.transfer->part, 0, 0}, got.transfer->flags & kPeek);
       if (got.transfer->flags & kPeek) break;
       ++matched_sends_[sent[n].node];
       ++matched_receives_[got.node];
@@ -150,23 +150,32 @@ void Matcher::follow_packets(const StreamEnd& from, const StreamEnd& to) {
   }
 }
 
-// A reader sees the end of the stream after every holder of the other end has closed it or died.
-void Matcher::end_of_stream(const StreamEnd& from, const StreamEnd& to) {
+// A reader sees the end of the stream after every holder of the other end has closed it or died, and a call fails with
+// ECONNRESET or EPIPE after that. A FIFO may be opened again, so it can have several ends.
+void Matcher::end_of_stream(const StreamEnd& from, const StreamEnd& to, std::vector<EndSeen> Channel::*seen) {
   for (uint32_t index : to.channels) {
-    const Channel& reader = facts_.channel(index);
-    auto seen = std::ranges::find_if(reader.in, [](const Transfer& transfer) { return transfer.flags & kEndOfStream; });
-    if (seen == reader.in.end()) continue;
+    const Channel& witness = facts_.channel(index);
+    if ((witness.*seen).empty()) continue;
     for (uint32_t holder : from.channels) {
-      const Channel& closed = facts_.channel(holder);
-      const std::vector<EventTime>& times = facts_.nodes[closed.node].times;
+      const Channel& left = facts_.channel(holder);
+      const std::vector<EventTime>& times = facts_.nodes[left.node].times;
       if (times.empty()) continue;
-      bool died = closed.close_event == kNoEvent;
-      uint64_t event = died ? times.size() - 1 : closed.close_event;
-      uint64_t time = died ? times.back().entry : closed.close_time;
-      if (may_precede(closed.node, time, reader.node, seen->time))
-        add(closed.node, event, reader.node, seen->event, EdgeKind::end_of_stream);
+      const EndSeen died{times.size() - 1, times.back().entry};
+      const EndSeen gone = left.gone_event == kNoEvent ? died : EndSeen{left.gone_event, left.gone_time};
+      const EndSeen closed = left.close_event == kNoEvent ? died : EndSeen{left.close_event, left.close_time};
+      if (seen == &Channel::breaks && end_seen(left.node, gone, witness.node, witness.breaks)) continue;
+      end_seen(left.node, closed, witness.node, witness.*seen);
     }
   }
+}
+
+// Adds an edge from `end` to the first event that can have told of it. Returns whether there is one.
+bool Matcher::end_seen(uint32_t from, const EndSeen& end, uint32_t to, const std::vector<EndSeen>& seen) {
+  const auto first = std::ranges::partition_point(
+      seen, [&](const EndSeen& one) { return !may_precede(from, end.time, to, one.time); });
+  if (first == seen.end()) return false;
+  add(from, end.event, to, first->event, EdgeKind::end_of_stream);
+  return true;
 }
 
 bool Matcher::opened_in_order(const StreamEnd& a, const StreamEnd& b) const {
@@ -189,7 +198,8 @@ void Matcher::join(StreamEnd& a, StreamEnd& b) {
     }
     if (packets) follow_packets(*from, *to);
     else take_over(follow(*from, *to, kNoLimit, true), EdgeKind::stream);
-    end_of_stream(*from, *to);
+    end_of_stream(*from, *to, &Channel::ends);
+    end_of_stream(*from, *to, &Channel::breaks);
   }
 }
 
@@ -216,7 +226,12 @@ void Matcher::match_pipes() {
     StreamEnd writers;
     for (uint32_t index : all.channels)
       if (facts_.channel(index).can_write || !facts_.channel(index).out.empty()) writers.channels.push_back(index);
-    end_of_stream(writers, all);
+    end_of_stream(writers, all, &Channel::ends);
+    // A write fails after every reader has gone.
+    StreamEnd readers;
+    for (uint32_t index : all.channels)
+      if (!facts_.channel(index).can_write || !facts_.channel(index).in.empty()) readers.channels.push_back(index);
+    end_of_stream(readers, writers, &Channel::breaks);
   }
 }
 
@@ -259,26 +274,36 @@ void Matcher::match_inet_streams() {
   for (auto& [address, list] : by_local) std::ranges::stable_sort(list, {}, sooner);
   std::ranges::stable_sort(ends, {}, sooner);
   auto agree = [&](const StreamEnd& end, const StreamEnd& other) { return follow_both(end, other, kProbeBytes).fits; };
+  // Whether an initiator was closed when the acceptor got its connection: then another one, from the same port, is
+  // more likely to be the other end.
+  auto was_closed = [&](const StreamEnd& initiator, const StreamEnd& acceptor) {
+    const Channel& channel = facts_.channel(initiator.channels.front());
+    return channel.gone_event != kNoEvent && is_acceptor(acceptor) &&
+           may_precede(channel.node, channel.gone_time, acceptor.accept_node, acceptor.accept_time);
+  };
   auto pair_up = [&](auto&& may_be_ends, auto&& agree) {
     for (StreamEnd* end : ends) {
       if (end->joined || !end->remote.known()) continue;
       auto candidates = by_local.find(place(*end, end->remote));
       if (candidates == by_local.end()) continue;
+      StreamEnd* found = nullptr;
       for (StreamEnd* other : candidates->second) {
         if (other == end || other->joined || !may_be_ends(*end, *other)) continue;
         if (!opened_in_order(*end, *other) || !agree(*end, *other)) continue;
-        join(*end, *other);
-        break;
+        if (!found) found = other;
+        if (other->remote.known() || !was_closed(*other, *end)) {
+          found = other;
+          break;
+        }
       }
+      if (found) join(*end, *found);
     }
   };
   by_ = MatchedBy::address;
-  pair_up(
-      [](const StreamEnd& end, const StreamEnd& other) {
-        // The peer's address is unknown if the channel was described while connect(2) was in progress.
-        return other.remote.known() ? other.remote == end.local : is_initiator(other);
-      },
-      agree);
+  pair_up([](const StreamEnd& end, const StreamEnd& other) { return other.remote == end.local; }, agree);
+  // The peer's address is unknown if the channel was described while connect(2) was in progress.
+  pair_up([](const StreamEnd&, const StreamEnd& other) { return !other.remote.known() && is_initiator(other); },
+          agree);
   // Two ends that name each other, and that no other end names, belong together even if their bytes disagree: then a
   // process that is not recorded wrote or read some of the bytes.
   auto namesakes = [&](const StreamEnd& end) {

@@ -11,7 +11,7 @@
 namespace friday {
 namespace {
 
-using End = std::pair<uint32_t, uint64_t>;  // node id, event
+using End = std::tuple<uint32_t, uint64_t, uint32_t>;  // node id, event, which transfer of the event
 
 bool holds(const std::vector<End>& sorted, End end) { return std::ranges::binary_search(sorted, end); }
 
@@ -32,11 +32,11 @@ Result<std::vector<Message>> messages_of(const Recording& recording, const Sched
   std::vector<Message> list;
   std::vector<End> senders, receivers;
   for (const Edge& edge : schedule.edges()) {
-    if (!is_message(edge.kind)) continue;
+    if (!is_message(edge)) continue;
     list.push_back({MessageEnd{edge.from, edge.from_event}, MessageEnd{edge.to, edge.to_event}, edge.bytes, edge.kind,
                     edge.place});
-    senders.emplace_back(edge.from.value, edge.from_event);
-    receivers.emplace_back(edge.to.value, edge.to_event);
+    senders.emplace_back(edge.from.value, edge.from_event, edge.place.sent_in);
+    receivers.emplace_back(edge.to.value, edge.to_event, edge.place.received_in);
   }
   std::ranges::sort(senders);
   std::ranges::sort(receivers);
@@ -46,10 +46,10 @@ Result<std::vector<Message>> messages_of(const Recording& recording, const Sched
     if (!kind) continue;
     const NodeId node = facts.nodes[channel.node].id;
     for (const Transfer& t : channel.out)
-      if (is_moved(channel, t) && !holds(senders, {node.value, t.event}))
+      if (is_moved(channel, t) && !holds(senders, {node.value, t.event, t.part}))
         list.push_back({MessageEnd{node, t.event}, std::nullopt, t.length, *kind, {.sent_in = t.part}});
     for (const Transfer& t : channel.in)
-      if (is_moved(channel, t) && !holds(receivers, {node.value, t.event}))
+      if (is_moved(channel, t) && !holds(receivers, {node.value, t.event, t.part}))
         list.push_back({std::nullopt, MessageEnd{node, t.event}, t.length, *kind, {.received_in = t.part}});
   }
   // Of the messages that one call received, the order of the edges is that of their senders.

@@ -24,12 +24,12 @@ class Finder {
 
   Result<std::map<NodeId, std::vector<Regenerable>>> run() {
     for (const Edge& edge : order_.edges())
-      if (is_message(edge.kind) && edge.bytes > 0 && !edge.duplicate)
+      if (is_message(edge) && edge.bytes > 0 && !edge.duplicate)
         sent_[{edge.from, edge.from_event, edge.place.sent_in}].received += edge.bytes;
     for (NodeId node : order_.nodes()) FRIDAY_TRY_VOID(look_at_sends(node));
     std::map<NodeId, std::vector<const Edge*>> received;
     for (const Edge& edge : order_.edges())
-      if (is_message(edge.kind) && is_proven(edge)) received[edge.to].push_back(&edge);
+      if (is_message(edge) && is_proven(edge)) received[edge.to].push_back(&edge);
     for (auto& [node, edges] : received) FRIDAY_TRY_VOID(look_at_receives(node, edges));
     return std::move(found_);
   }

@@ -1,0 +1,194 @@
+// Which ends of connections belong together, what is counted as a message, and what the end of a connection says of the
+// order.
+#include <array>
+#include <memory>
+
+#include "core/trace/messages.h"
+#include "tests/unit/trace_world.h"
+
+namespace friday {
+namespace {
+
+using testing::connect_streams;
+using testing::EventSpec;
+using testing::inet;
+using testing::Script;
+using testing::World;
+
+uint64_t accept(Script& server, uint64_t at, uint64_t channel, int fd, uint64_t listener = 3) {
+  EventSpec accepted = server.call(at, SYS_accept4, {listener, 0, 0, 0}, fd);
+  accepted.parts.record(format::kDescriptors, format::DescriptorsPart{channel, fd, 0});
+  return server.writer.add(accepted);
+}
+
+uint64_t connect(Script& client, uint64_t at, int fd, int64_t result = 0) {
+  return client.writer.add(client.call(at, SYS_connect, {static_cast<uint64_t>(fd), 0x1000, 16}, result));
+}
+
+TEST(Messages, ALookBeforeTheReceiveIsNoSecondMessage) {
+  Script a(0), b(1);
+  connect_streams(a, b);
+  a.send(100, 1, "stream");
+  b.receive(200, 1, "stream", nullptr, format::kPeek);
+  b.receive(300, 1, "stream");
+  const format::SocketAddress to_b = inet("127.0.0.1", 7001), from_a = inet("127.0.0.1", 7000);
+  a.datagrams[2] = b.datagrams[2] = true;
+  a.channel(2, format::kChannelDatagram, 6, inet("127.0.0.1", 7000), {});
+  b.channel(2, format::kChannelDatagram, 6, inet("127.0.0.1", 7001), {});
+  a.send(400, 2, "datagram", &to_b);
+  b.receive(500, 2, "datagram", &from_a, format::kPeek);
+  b.receive(600, 2, "datagram", &from_a, format::kPeek);
+  b.receive(700, 2, "datagram", &from_a);
+  World world({&a, &b});
+  EXPECT_EQ(world.count(EdgeKind::datagram), 3u);  // each look comes after the send
+  const PairTraffic traffic = world.schedule.traffic_between().at({NodeId{0}, NodeId{1}});
+  EXPECT_EQ(traffic.messages, 2u);
+  EXPECT_EQ(traffic.bytes, 14u);
+  auto messages = messages_of(*world.opened, world.schedule);
+  ASSERT_TRUE(messages);
+  EXPECT_EQ(messages->size(), 2u);
+}
+
+// A call with three messages, of which one arrives; and one that receives it with two of somebody else.
+TEST(Messages, EachMessageOfACallCounts) {
+  Script a(0), b(1);
+  a.datagrams[1] = b.datagrams[1] = true;
+  a.channel(1, format::kChannelDatagram, 6, inet("127.0.0.1", 7000), {});
+  b.channel(1, format::kChannelDatagram, 6, inet("127.0.0.1", 7001), {});
+  const format::SocketAddress to_b = inet("127.0.0.1", 7001), from_a = inet("127.0.0.1", 7000),
+                              stranger = inet("127.0.0.1", 9000);
+  EventSpec send = a.call(100, SYS_sendmmsg, {6, 0x1000, 3, 0}, 3);
+  for (const char* text : {"first", "second", "third"}) send.parts.record(format::kTransfer, a.out(1, text, &to_b));
+  a.writer.add(send);
+  EventSpec receive = b.call(200, SYS_recvmmsg, {6, 0x1000, 3, 0, 0}, 3);
+  for (const char* text : {"nobody's", "second", "unknown"}) receive.parts.memory(0x1000, text);
+  for (const std::string text : {"nobody's", "second", "unknown"}) {
+    format::TransferPart part = a.out(1, text, text == "second" ? &from_a : &stranger);
+    part.direction = format::kIn;
+    part.representation = format::kInline;
+    receive.parts.record(format::kTransfer, part);
+  }
+  b.writer.add(receive);
+  World world({&a, &b});
+  auto messages = messages_of(*world.opened, world.schedule);
+  ASSERT_TRUE(messages);
+  std::array<int, 3> found{};  // received, lost, of unknown senders
+  for (const Message& message : *messages) ++found[message.sent && message.received ? 0 : message.sent ? 1 : 2];
+  EXPECT_EQ(found, (std::array<int, 3>{1, 2, 2}));
+}
+
+TEST(Connections, WhoFindsTheOtherEndGoneComesAfterItsClose) {
+  for (const int error : {ECONNRESET, EPIPE}) {
+    Script a(0), b(1);
+    connect_streams(a, b);
+    a.send(100, 1, "a question");
+    b.receive(200, 1, "a question");
+    const uint64_t fine = a.send(300, 1, "another");
+    const uint64_t close = b.plain(400, SYS_close, {5});
+    EventSpec failed = a.call(395, error == EPIPE ? SYS_sendto : SYS_recvfrom, {5, 0x1000, 10, 0, 0, 0}, -error);
+    failed.return_ticks = 500;
+    const uint64_t broken = a.writer.add(failed);
+    World world({&a, &b});
+    EXPECT_TRUE(world.has(EdgeKind::end_of_stream, 1, close, 0, broken)) << error;
+    EXPECT_EQ(world.count(EdgeKind::end_of_stream), 1u) << fine;
+  }
+}
+
+TEST(Connections, WhatSO_ERRORTellsOfAResetComesAfterTheClose) {
+  Script a(0), b(1);
+  connect_streams(a, b);
+  a.send(100, 1, "a question");
+  b.receive(200, 1, "a question");
+  const uint64_t close = b.plain(400, SYS_close, {5});
+  EventSpec asked = a.call(500, SYS_getsockopt, {5, SOL_SOCKET, SO_ERROR, 0x1000, 0x2000}, 0);
+  const int error = ECONNRESET;
+  asked.parts.memory(0x1000, std::string(reinterpret_cast<const char*>(&error), sizeof error));
+  const uint64_t told = a.writer.add(asked);
+  World world({&a, &b});
+  EXPECT_TRUE(world.has(EdgeKind::end_of_stream, 1, close, 0, told));
+}
+
+TEST(Connections, AfterItsOwnShutdownAProcessLearnsNothingFromEPIPE) {
+  Script a(0), b(1);
+  connect_streams(a, b);
+  a.send(50, 1, "a question");
+  b.receive(80, 1, "a question");
+  a.plain(100, SYS_shutdown, {5, 1});
+  b.plain(200, SYS_close, {5});
+  a.plain(300, SYS_sendto, {5, 0x1000, 10, 0, 0, 0}, -EPIPE);
+  World world({&a, &b});
+  EXPECT_EQ(world.count(EdgeKind::end_of_stream), 0u);
+}
+
+// A FIFO that two writers open one after the other has two ends; and a write fails after its reader has gone.
+TEST(Connections, AFifoHasAnEndForEachOfItsWriters) {
+  Script first(0), second(1), reader(2);
+  for (Script* script : {&first, &reader}) script->channel(1, format::kChannelPipe, 3, {}, {}, 4711);
+  first.send(100, 1, "one");
+  reader.receive(150, 1, "one");
+  const uint64_t closed = first.plain(200, SYS_close, {3});
+  const uint64_t ended = reader.receive(300, 1, "", nullptr, format::kEndOfStream);
+  second.plain(350);
+  second.channel(1, format::kChannelPipe, 3, {}, {}, 4711);
+  second.send(400, 1, "two");
+  reader.receive(450, 1, "two");
+  const uint64_t closed_again = second.plain(500, SYS_close, {3});
+  const uint64_t ended_again = reader.receive(600, 1, "", nullptr, format::kEndOfStream);
+  World world({&first, &second, &reader});
+  EXPECT_TRUE(world.has(EdgeKind::end_of_stream, 0, closed, 2, ended));
+  EXPECT_TRUE(world.has(EdgeKind::end_of_stream, 1, closed_again, 2, ended_again));
+  EXPECT_EQ(world.count(EdgeKind::end_of_stream), 2u);
+}
+
+TEST(Connections, AWriteIntoAPipeFailsAfterItsReaderHasGone) {
+  Script writer(0), reader(1);
+  for (Script* script : {&writer, &reader}) script->channel(1, format::kChannelPipe, 3, {}, {}, 4711);
+  writer.send(100, 1, "one");
+  reader.receive(150, 1, "one");
+  const uint64_t closed = reader.plain(200, SYS_close, {3});
+  const uint64_t failed = writer.plain(300, SYS_write, {3, 0x1000, 3}, -EPIPE);
+  World world({&writer, &reader});
+  EXPECT_TRUE(world.has(EdgeKind::end_of_stream, 1, closed, 0, failed));
+}
+
+// A socket whose connection was refused is connected again; and another one, with the same port, which was given up.
+TEST(Connections, AConnectThatFailedIsNoConnection) {
+  for (const bool told : {true, false}) {
+    Script client(0), server(1);
+    client.channel(1, format::kChannelStream, 5, inet("10.0.0.1", 4000), {});
+    connect(client, 100, 5, -EINPROGRESS);
+    if (told) {
+      EventSpec asked = client.call(150, SYS_getsockopt, {5, SOL_SOCKET, SO_ERROR, 0x1000, 0x2000}, 0);
+      const int error = ECONNREFUSED;
+      asked.parts.memory(0x1000, std::string(reinterpret_cast<const char*>(&error), sizeof error));
+      client.writer.add(asked);
+    } else {
+      connect(client, 150, 5, -ECONNREFUSED);
+    }
+    const uint64_t second = connect(client, 200, 5, -EINPROGRESS);
+    server.channel(1, format::kChannelStream, 7, inet("10.0.0.2", 80), inet("10.0.0.1", 4000));
+    const uint64_t accepted = accept(server, 300, 1, 7);
+    client.channel(1, format::kChannelStream, 5, inet("10.0.0.1", 4000), inet("10.0.0.2", 80));
+    client.send(400, 1, "hello");
+    server.receive(500, 1, "hello");
+    World world({&client, &server});
+    EXPECT_TRUE(world.has(EdgeKind::connect, 0, second, 1, accepted)) << told;
+  }
+}
+
+TEST(Connections, APortThatIsUsedAgainAfterAConnectThatWasGivenUp) {
+  Script client(0), server(1);
+  client.channel(1, format::kChannelStream, 5, inet("10.0.0.1", 4000), {});
+  connect(client, 100, 5, -EINPROGRESS);
+  client.plain(150, SYS_close, {5});
+  client.channel(2, format::kChannelStream, 6, inet("10.0.0.1", 4000), {});
+  const uint64_t second = connect(client, 200, 6, -EINPROGRESS);
+  server.channel(1, format::kChannelStream, 7, inet("10.0.0.2", 80), inet("10.0.0.1", 4000));
+  const uint64_t accepted = accept(server, 300, 1, 7);
+  World world({&client, &server});
+  EXPECT_TRUE(world.has(EdgeKind::connect, 0, second, 1, accepted));
+  EXPECT_EQ(world.count(EdgeKind::connect), 1u);
+}
+
+}  // namespace
+}  // namespace friday
