@@ -1,16 +1,27 @@
 // Matches datagrams: by ports, length and hash, each receive to the earliest send that is not matched yet and that time
 // allows. The network may lose, duplicate and reorder datagrams, and may rewrite addresses; so several passes run, from
-// strict to loose, each over what the previous one left.
+// strict to loose, each over what the previous one left. Addresses decide where they can: a looser pass may find that
+// an address was rewritten, but not that it belonged to another recorded socket. Where several sockets may have sent a
+// datagram and nothing tells which of them has the address that the receiver saw, the receive stays unmatched.
+//
+// Sends of one socket to one address are a flow, and so are receives of one socket from one address. What addresses say
+// is asked once for two flows; within them times rise, so the send of a receive is found by bisection.
 #include <xxhash.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
+#include "core/trace/datagram_addresses.h"
 #include "core/trace/matcher.h"
 
 namespace friday {
 
 using namespace format;
+using Fit = SocketAddresses::Fit;
 
 namespace {
 
@@ -18,9 +29,10 @@ namespace {
 constexpr int64_t kLongestFlightNs = 240'000'000'000;
 // Shorter datagrams are too common to be matched by content alone.
 constexpr uint64_t kLeastDatagram = 8;
-
-// How many identical sends are examined for a receive that may be a duplicate.
+// How many flows with equal contents the looser passes examine for one flow of receives.
 constexpr size_t kMostTried = 1000;
+// Sockets whose addresses are found by elimination reveal those of others; so often it is tried again.
+constexpr int kMostRounds = 16;
 
 struct Packet {
   uint32_t node, channel;
@@ -28,7 +40,8 @@ struct Packet {
   const Address* source;
   const Address* destination;
   int64_t ns;
-  bool done = false;
+  bool to_many = false;
+  bool done = false;  // a send: a receive has it; a receive: its send was found, or cannot be told from others
 };
 
 uint64_t place_of(const Address& address) {
@@ -57,7 +70,7 @@ struct Sorted {
 std::vector<Sorted> sorted(std::vector<Packet>& packets, Pass pass) {
   std::vector<Sorted> list;
   for (Packet& packet : packets)
-    if (!packet.done && (pass != Pass::content || packet.transfer->length >= kLeastDatagram))
+    if ((!packet.done || packet.to_many) && (pass != Pass::content || packet.transfer->length >= kLeastDatagram))
       list.push_back({key_of(packet, pass), &packet});
   std::ranges::stable_sort(list, [](const Sorted& a, const Sorted& b) {
     return a.key != b.key ? a.key < b.key : a.packet->ns < b.packet->ns;
@@ -65,41 +78,73 @@ std::vector<Sorted> sorted(std::vector<Packet>& packets, Pass pass) {
   return list;
 }
 
-// The sends of a group that are still to be matched, in order. A union-find structure skips the matched ones.
+// The sends of a flow that are still to be matched, in order. A union-find structure skips the matched ones.
 class OpenList {
  public:
-  explicit OpenList(size_t size) : next_(size + 1) {
-    for (size_t n = 0; n <= size; ++n) next_[n] = n;
-  }
-  // The first unmatched send at or after `n`; the total number of sends if there is none.
+  // The first unmatched send at or after `n`; the number of sends if there is none.
   size_t next(size_t n) {
     while (next_[n] != n) n = next_[n] = next_[next_[n]];
     return n;
   }
   void close(size_t n) { next_[n] = n + 1; }
+  void resize(size_t size) {
+    for (size_t n = next_.size(); n <= size; ++n) next_.push_back(n);
+  }
 
  private:
   std::vector<size_t> next_;
 };
 
-// A socket bound to the wildcard address does not know its own address. Datagrams with unique contents reveal it: the
-// destination of such a datagram is an address of the receiver's socket, its source one of the sender's.
-class KnownAddresses {
- public:
-  void learn(uint32_t channel, const Address* address) {
-    if (address->known() && !says_no(channel, *address, true)) return;
-    if (address->known()) known_[channel].push_back(address);
-  }
-  // True if only other addresses are known for the socket. `strangers` is returned for a socket without any known
-  // address.
-  bool says_no(uint32_t channel, const Address& address, bool strangers = false) const {
-    auto found = known_.find(channel);
-    if (found == known_.end()) return strangers;
-    return std::ranges::none_of(found->second, [&](const Address* own) { return own == &address || *own == address; });
+struct SendFlow {
+  uint32_t node, channel;
+  const Address* destination;
+  bool to_many;
+  std::vector<Packet*> sends;  // by time
+  OpenList open;
+};
+
+// A flow of sends from which a receive may have come.
+struct Candidate {
+  SendFlow* flow;
+  Fit fit;
+  bool comparable;  // the times of both ends
+  size_t next = 0;  // of a flow to many: the first send that the receiver has not got yet
+};
+
+struct ReceiveFlow {
+  Packet* first = nullptr;
+  std::vector<Candidate> candidates;
+  uint64_t known = 0;  // how much was known of addresses when these were found
+};
+
+// The flows of the datagrams with one key.
+struct Group {
+  Group(std::span<Sorted> sent, std::span<Sorted> got) {
+    std::map<std::pair<uint32_t, const Address*>, size_t> seen;
+    for (const Sorted& entry : sent) {
+      Packet& send = *entry.packet;
+      auto [place, is_new] = seen.try_emplace({send.channel, send.destination}, sends.size());
+      if (is_new) sends.push_back({send.node, send.channel, send.destination, send.to_many, {}, {}});
+      sends[place->second].sends.push_back(&send);
+      first_of.try_emplace(send.channel, send.transfer->event);
+    }
+    for (SendFlow& flow : sends) {
+      flow.open.resize(flow.sends.size());
+      for (size_t n = 0; n < flow.sends.size(); ++n)
+        if (flow.sends[n]->done && !flow.to_many) flow.open.close(n);
+    }
+    seen.clear();
+    for (const Sorted& entry : got) {
+      auto [place, is_new] = seen.try_emplace({entry.packet->channel, entry.packet->source}, receives.size());
+      if (is_new) receives.push_back({entry.packet, {}, 0});
+      flow_of.push_back(place->second);
+    }
   }
 
- private:
-  std::unordered_map<uint32_t, std::vector<const Address*>> known_;
+  std::vector<SendFlow> sends;
+  std::vector<ReceiveFlow> receives;
+  std::vector<size_t> flow_of;                      // by receive: its flow
+  std::unordered_map<uint32_t, uint64_t> first_of;  // channel -> its first identical send
 };
 
 // Calls f(sends, receives) for each key that occurs in both lists. Both lists must be sorted.
@@ -124,100 +169,284 @@ void for_each_group(std::span<Sorted> sends, std::span<Sorted> receives, F f) {
 
 }  // namespace
 
-void Matcher::match_datagrams(Purpose purpose) {
-  std::vector<Packet> sent, got;
+// One run of match_datagrams().
+class DatagramMatcher {
+ public:
+  DatagramMatcher(Matcher& matcher, Matcher::Purpose purpose)
+      : matcher_(matcher), facts_(matcher.facts_), purpose_(purpose), addresses_(facts_, matcher.ends_) {}
+  void run();
+
+ private:
+  struct Choice {
+    Candidate* from = nullptr;
+    size_t send = 0;
+    bool duplicate = false;
+    const Packet& packet() const { return *from->flow->sends[send]; }
+  };
+  // What the candidates of one degree of certainty offer for a receive: the earliest send that no receive has, the
+  // earliest that one has, and whether those of the first kind come from several sockets.
+  struct Offer {
+    std::optional<Choice> open, taken;
+    bool several = false;
+  };
+
+  void gather();
+  Fit fit(const SendFlow& flow, const Packet& receive, Pass pass) const;
+  bool is_timely(const SendFlow& flow, size_t send, const Packet& receive) const;
+  std::vector<Candidate> candidates(Group& group, const Packet& receive, Pass pass) const;
+  static size_t first_in_flight(const Candidate& candidate, const Packet& receive);
+  Offer offer(std::vector<Candidate>& candidates, const Packet& receive, Fit fit);
+  bool is_over(uint32_t channel, const Packet& receive) const;
+  void learn_from_singles(std::span<Sorted> sends, std::span<Sorted> receives);
+  bool eliminate(std::span<Sorted> sends, std::span<Sorted> receives);
+  bool eliminate(ReceiveFlow& flow, const Packet& receive);
+  void match_group(std::span<Sorted> sends, std::span<Sorted> receives, Pass pass);
+  std::optional<Choice> choose(std::vector<Candidate>& candidates, Packet& receive, Pass pass);
+  void connect(const Group& group, const Choice& choice, Packet& receive, Pass pass);
+
+  Matcher& matcher_;
+  const FactSet& facts_;
+  const Matcher::Purpose purpose_;
+  SocketAddresses addresses_;
+  std::vector<Packet> sent_, got_;
+  uint64_t known_ = 1;                           // counts what eliminate() has learned
+  std::set<std::pair<uint32_t, uint32_t>> met_;  // sockets of which the second has seen the first one's own address
+};
+
+void DatagramMatcher::gather() {
   for (uint32_t index = 0; index < facts_.channels.size(); ++index) {
     const Channel& channel = facts_.channel(index);
-    if (!channel.is_datagram() || taken_[index]) continue;
+    if (!channel.is_datagram() || matcher_.taken_[index]) continue;
     auto named = [&](const Transfer& transfer) {
       return transfer.peer ? &facts_.addresses[transfer.peer] : &channel.remote;
     };
-    for (const Transfer& transfer : channel.out)
-      sent.push_back(
-          {channel.node, index, &transfer, &channel.local, named(transfer), reference_ns(channel.node, transfer.time)});
+    auto ns = [&](const Transfer& transfer) { return matcher_.reference_ns(channel.node, transfer.time); };
+    for (const Transfer& transfer : channel.out) {
+      const Address* to = named(transfer);
+      sent_.push_back(
+          {channel.node, index, &transfer, &channel.local, to, ns(transfer), addresses_.is_many(index, *to)});
+    }
     for (const Transfer& transfer : channel.in)
       if (!(transfer.flags & kTruncated))
-        got.push_back({channel.node, index, &transfer, named(transfer), &channel.local,
-                       reference_ns(channel.node, transfer.time)});
-  }
-
-  KnownAddresses known;
-  auto compatible = [&](const Packet& send, const Packet& receive, Pass pass) {
-    bool same_host = facts_.same_host(send.node, receive.node);
-    if (!may_precede(send.node, send.transfer->time, receive.node, receive.transfer->time)) return false;
-    if (!send.destination->is_inet() && !same_host) return false;
-    if (pass == Pass::content) return true;
-    if (!could_equal(*send.destination, *receive.destination) || (send.destination->is_loopback() && !same_host))
-      return false;
-    if (!send.destination->is_many() && known.says_no(receive.channel, *send.destination)) return false;
-    if (pass == Pass::any_source) return true;
-    if (known.says_no(send.channel, *receive.source)) return false;
-    return could_equal(*send.source, *receive.source) && (same_host || !receive.source->is_loopback());
-  };
-  auto connect = [&](Packet& send, Packet& receive, uint64_t earliest, bool duplicate) {
-    add(send.node, send.transfer->event, receive.node, receive.transfer->event, EdgeKind::datagram,
-        send.transfer->length, earliest, duplicate, {send.transfer->part, receive.transfer->part, 0, 0},
-        receive.transfer->flags & kPeek);
-    receive.done = true;
-    if (receive.transfer->flags & kPeek) return;
-    if (!send.done) ++matched_sends_[send.node];
-    ++matched_receives_[receive.node];
-    send.done = true;
-  };
-  auto is_single = [&](std::span<Sorted> sends, std::span<Sorted> receives, Pass pass) {
-    return sends.size() == 1 && receives.size() == 1 && compatible(*sends[0].packet, *receives[0].packet, pass);
-  };
-  auto learn = [&](std::span<Sorted> sends, std::span<Sorted> receives) {
-    const Packet &send = *sends[0].packet, &receive = *receives[0].packet;
-    if (!is_single(sends, receives, Pass::strict)) return;
-    if (!send.destination->is_many()) known.learn(receive.channel, send.destination);
-    known.learn(send.channel, receive.source);
-    if (purpose == Purpose::learn_by_address)
-      note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
-  };
-  auto learn_by_content = [&](std::span<Sorted> sends, std::span<Sorted> receives) {
-    const Packet &send = *sends[0].packet, &receive = *receives[0].packet;
-    if (is_single(sends, receives, Pass::content) && !is_comparable(send.node, receive.node))
-      note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
-  };
-  const bool one_clock = std::ranges::all_of(result_.hosts, [](const HostAlignment& host) { return host.group == 0; });
-  auto match_group = [&](std::span<Sorted> sends, std::span<Sorted> receives, Pass pass) {
-    std::unordered_map<uint32_t, uint64_t> first_of;  // channel -> its first identical send
-    for (const Sorted& send : sends) first_of.try_emplace(send.packet->channel, send.packet->transfer->event);
-    OpenList open(sends.size());
-    for (const Sorted& entry : receives) {
-      Packet& receive = *entry.packet;
-      for (size_t n = open.next(0); n < sends.size() && !receive.done; n = open.next(n + 1)) {
-        Packet& send = *sends[n].packet;
-        bool lost = is_comparable(send.node, receive.node) && send.ns < receive.ns - kLongestFlightNs;
-        if (!send.done && !lost && compatible(send, receive, pass))
-          connect(send, receive, first_of[send.channel], false);
-        if (send.done || (lost && one_clock)) open.close(n);
-      }
-      // A duplicate made by the network, or one of several receivers of a multicast: placed after the first compatible
-      // send. The looser passes do this only for multicast, whose sender may be known by the address of another of its
-      // interfaces.
-      for (size_t n = 0; n < std::min(sends.size(), kMostTried) && !receive.done && pass != Pass::content; ++n)
-        if ((pass == Pass::strict || sends[n].packet->destination->is_many()) &&
-            compatible(*sends[n].packet, receive, pass))
-          connect(*sends[n].packet, receive, first_of[sends[n].packet->channel], true);
-    }
-  };
-
-  for (Pass pass : {Pass::strict, Pass::any_source, Pass::content}) {
-    std::vector<Sorted> sends = sorted(sent, pass), receives = sorted(got, pass);
-    if (purpose == Purpose::learn_by_content) {
-      if (pass == Pass::content) for_each_group(sends, receives, learn_by_content);
-      continue;
-    }
-    if (pass == Pass::strict) for_each_group(sends, receives, learn);
-    if (purpose == Purpose::learn_by_address) return;
-    by_ = pass == Pass::strict       ? MatchedBy::address
-          : pass == Pass::any_source ? MatchedBy::one_address
-                                     : MatchedBy::content;
-    for_each_group(sends, receives,
-                   [&](std::span<Sorted> some, std::span<Sorted> others) { match_group(some, others, pass); });
+        got_.push_back({channel.node, index, &transfer, named(transfer), &channel.local, ns(transfer)});
   }
 }
+
+// Whether addresses allow that a receive came from a flow.
+Fit DatagramMatcher::fit(const SendFlow& flow, const Packet& receive, Pass pass) const {
+  const Address &to = *flow.destination, &from = *receive.source;
+  const bool same_host = facts_.same_host(flow.node, receive.node);
+  if (!same_host && (!to.is_inet() || to.is_loopback() || from.is_loopback())) return Fit::none;
+  if (pass != Pass::content) {
+    if (!could_equal(to, *receive.destination)) return Fit::none;
+    const Fit destination = flow.to_many ? Fit::sure : addresses_.fit_destination(receive.channel, to);
+    const Fit source = pass == Pass::strict ? addresses_.fit(flow.channel, from) : Fit::sure;
+    if (pass == Pass::strict || destination == Fit::none) return std::min(source, destination);
+  } else if (to.is_inet() && addresses_.belongs_to_another(receive.channel, to)) {
+    return Fit::none;
+  }
+  if (!from.known()) return Fit::sure;
+  if (!from.is_inet())
+    return pass == Pass::content || could_equal(facts_.channel(flow.channel).local, from) ? Fit::sure : Fit::none;
+  // The source was rewritten on the way: not to the address of another socket, not only in one of several messages
+  // between the same two, and not on one machine, except by a proxy there, which changes the destination too.
+  if (addresses_.belongs_to_another(flow.channel, from) ||
+      met_.contains({addresses_.socket(flow.channel), addresses_.socket(receive.channel)}))
+    return Fit::none;
+  const bool own_machine = from.is_loopback() || addresses_.is_neighbour(flow.channel, from);
+  return own_machine && could_equal(to, *receive.destination) ? Fit::none : Fit::sure;
+}
+
+bool DatagramMatcher::is_timely(const SendFlow& flow, size_t send, const Packet& receive) const {
+  return matcher_.may_precede(flow.node, flow.sends[send]->transfer->time, receive.node, receive.transfer->time);
+}
+
+std::vector<Candidate> DatagramMatcher::candidates(Group& group, const Packet& receive, Pass pass) const {
+  std::vector<Candidate> list;
+  size_t tried = 0;
+  for (SendFlow& flow : group.sends) {
+    if (pass != Pass::strict && ++tried > kMostTried) break;
+    if (const Fit found = fit(flow, receive, pass); found != Fit::none)
+      list.push_back({&flow, found, matcher_.is_comparable(flow.node, receive.node)});
+  }
+  return list;
+}
+
+// The first send that does not count as lost.
+size_t DatagramMatcher::first_in_flight(const Candidate& candidate, const Packet& receive) {
+  if (!candidate.comparable) return 0;
+  const std::vector<Packet*>& sends = candidate.flow->sends;
+  return static_cast<size_t>(std::ranges::lower_bound(sends, receive.ns - kLongestFlightNs, {}, &Packet::ns) -
+                             sends.begin());
+}
+
+DatagramMatcher::Offer DatagramMatcher::offer(std::vector<Candidate>& candidates, const Packet& receive, Fit fit) {
+  Offer offer;
+  auto earlier = [](std::optional<Choice>& best, const Choice& choice) {
+    if (!best || choice.packet().ns < best->packet().ns) best = choice;
+  };
+  for (Candidate& candidate : candidates) {
+    if (candidate.fit != fit) continue;
+    SendFlow& flow = *candidate.flow;
+    const size_t first = first_in_flight(candidate, receive);
+    if (first == flow.sends.size() || !is_timely(flow, first, receive)) continue;
+    earlier(offer.taken, {&candidate, first, true});
+    const size_t open = flow.to_many ? std::max(first, candidate.next) : flow.open.next(first);
+    if (open == flow.sends.size() || !is_timely(flow, open, receive)) continue;
+    offer.several |=
+        offer.open && addresses_.socket(offer.open->from->flow->channel) != addresses_.socket(flow.channel);
+    earlier(offer.open, {&candidate, open, false});
+  }
+  return offer;
+}
+
+// Whether the socket of a sender was closed before a receive.
+bool DatagramMatcher::is_over(uint32_t channel, const Packet& receive) const {
+  const Channel& socket = facts_.channel(channel);
+  const std::vector<EventTime>& times = facts_.nodes[socket.node].times;
+  const uint64_t end = socket.close_event == kNoEvent ? times.back().back : socket.close_time;
+  return matcher_.reference_ns(socket.node, end) < receive.ns;
+}
+
+// Datagrams with unique contents show what the two ends call each other. Of several addresses that one socket has for
+// another the one that most messages show is right; the others may be those of senders that were not recorded.
+void DatagramMatcher::learn_from_singles(std::span<Sorted> sends, std::span<Sorted> receives) {
+  struct Single {
+    const Packet *send, *receive;
+  };
+  using Pair = std::pair<uint32_t, uint32_t>;
+  std::vector<Single> singles;
+  std::map<std::pair<Pair, const Address*>, uint64_t> shown;
+  std::map<Pair, std::pair<const Address*, uint64_t>> most;
+  auto pair_of = [&](const Single& single) {
+    return Pair(addresses_.socket(single.send->channel), addresses_.socket(single.receive->channel));
+  };
+  for_each_group(sends, receives, [&](std::span<Sorted> some, std::span<Sorted> others) {
+    if (some.size() != 1 || others.size() != 1) return;
+    Packet &send = *some[0].packet, &receive = *others[0].packet;
+    const SendFlow flow{send.node, send.channel, send.destination, send.to_many, {&send}, {}};
+    if (fit(flow, receive, Pass::strict) == Fit::none || !is_timely(flow, 0, receive)) return;
+    const Pair pair = pair_of(singles.emplace_back(&send, &receive));
+    const uint64_t count = ++shown[{pair, receive.source}];
+    if (auto& best = most[pair]; count > best.second) best = {receive.source, count};
+  });
+  for (const Single& single : singles) {
+    if (!(*most[pair_of(single)].first == *single.receive->source)) continue;
+    addresses_.learn(single.send->channel, *single.receive->source);
+    if (!single.send->to_many) addresses_.learn(single.receive->channel, *single.send->destination);
+    if (purpose_ == Matcher::Purpose::learn_by_address)
+      matcher_.note_cross(single.send->node, single.send->transfer->time, single.receive->node,
+                          single.receive->transfer->time);
+  }
+}
+
+// Learns from a receive that only one socket can have sent.
+bool DatagramMatcher::eliminate(ReceiveFlow& flow, const Packet& receive) {
+  const SendFlow* only = nullptr;
+  bool one_destination = true;
+  for (const Candidate& candidate : flow.candidates) {
+    const size_t first = first_in_flight(candidate, receive);
+    if (first == candidate.flow->sends.size() || !is_timely(*candidate.flow, first, receive)) continue;
+    if (candidate.fit == Fit::sure) return false;
+    if (only && addresses_.socket(only->channel) != addresses_.socket(candidate.flow->channel)) return false;
+    one_destination &= !only || *only->destination == *candidate.flow->destination;
+    only = candidate.flow;
+  }
+  if (!only || addresses_.fit(only->channel, *receive.source) == Fit::sure) return false;
+  addresses_.learn(only->channel, *receive.source);
+  if (one_destination && !only->to_many) addresses_.learn(receive.channel, *only->destination);
+  return true;
+}
+
+bool DatagramMatcher::eliminate(std::span<Sorted> sends, std::span<Sorted> receives) {
+  if (sends.size() == 1 && receives.size() == 1) return false;
+  Group group(sends, receives);
+  bool learned = false;
+  for (size_t n = 0; n < receives.size(); ++n) {
+    ReceiveFlow& flow = group.receives[group.flow_of[n]];
+    if (std::exchange(flow.known, known_) != known_) flow.candidates = candidates(group, *flow.first, Pass::strict);
+    if (!eliminate(flow, *receives[n].packet)) continue;
+    ++known_;
+    learned = true;
+  }
+  return learned;
+}
+
+void DatagramMatcher::connect(const Group& group, const Choice& choice, Packet& receive, Pass pass) {
+  SendFlow& flow = *choice.from->flow;
+  Packet& send = *flow.sends[choice.send];
+  matcher_.add(send.node, send.transfer->event, receive.node, receive.transfer->event, EdgeKind::datagram,
+               send.transfer->length, group.first_of.at(send.channel), choice.duplicate || send.done,
+               {send.transfer->part, receive.transfer->part, 0, 0}, receive.transfer->flags & kPeek);
+  receive.done = true;
+  if (pass == Pass::strict && receive.source->known())
+    met_.insert({addresses_.socket(send.channel), addresses_.socket(receive.channel)});
+  if (receive.transfer->flags & kPeek) return;
+  if (!send.done) ++matcher_.matched_sends_[send.node];
+  ++matcher_.matched_receives_[receive.node];
+  send.done = true;
+  if (flow.to_many) choice.from->next = std::max(choice.from->next, choice.send + 1);
+  else flow.open.close(choice.send);
+}
+
+// The send of a receive. Who is known to have the source's address comes first. Where its socket was closed, another
+// may have got the address since. A send that a receive has already may have been duplicated by the network.
+std::optional<DatagramMatcher::Choice> DatagramMatcher::choose(std::vector<Candidate>& candidates, Packet& receive,
+                                                               Pass pass) {
+  Offer sure = offer(candidates, receive, Fit::sure), possible = offer(candidates, receive, Fit::possible);
+  if (pass != Pass::strict)
+    return sure.open ? sure.open : sure.taken && sure.taken->packet().to_many ? sure.taken : std::nullopt;
+  const std::optional<Choice> known = sure.open ? sure.open : sure.taken;
+  if (known && !is_over(known->from->flow->channel, receive)) return known;
+  if (sure.open && !possible.open) return sure.open;
+  if (possible.open && (sure.open || possible.several)) {
+    receive.done = true;  // the looser passes know even less
+    return std::nullopt;
+  }
+  return possible.open ? possible.open : sure.taken ? sure.taken : possible.taken;
+}
+
+void DatagramMatcher::match_group(std::span<Sorted> sends, std::span<Sorted> receives, Pass pass) {
+  Group group(sends, receives);
+  for (ReceiveFlow& flow : group.receives) flow.candidates = candidates(group, *flow.first, pass);
+  for (size_t n = 0; n < receives.size(); ++n) {
+    Packet& receive = *receives[n].packet;
+    if (const auto choice = choose(group.receives[group.flow_of[n]].candidates, receive, pass))
+      connect(group, *choice, receive, pass);
+  }
+}
+
+void DatagramMatcher::run() {
+  using Purpose = Matcher::Purpose;
+  gather();
+  if (purpose_ != Purpose::learn_by_content) {
+    std::vector<Sorted> sends = sorted(sent_, Pass::strict), receives = sorted(got_, Pass::strict);
+    learn_from_singles(sends, receives);
+    if (purpose_ == Purpose::learn_by_address) return;
+    bool learned = true;
+    for (int round = 0; learned && round < kMostRounds; ++round) {
+      learned = false;
+      for_each_group(sends, receives,
+                     [&](std::span<Sorted> some, std::span<Sorted> others) { learned |= eliminate(some, others); });
+    }
+  }
+  for (Pass pass : {Pass::strict, Pass::any_source, Pass::content}) {
+    if (purpose_ == Purpose::learn_by_content && pass != Pass::content) continue;
+    std::vector<Sorted> sends = sorted(sent_, pass), receives = sorted(got_, pass);
+    matcher_.by_ = pass == Pass::strict       ? MatchedBy::address
+                   : pass == Pass::any_source ? MatchedBy::one_address
+                                              : MatchedBy::content;
+    for_each_group(sends, receives, [&](std::span<Sorted> some, std::span<Sorted> others) {
+      if (purpose_ == Purpose::match) return match_group(some, others, pass);
+      Packet &send = *some[0].packet, &receive = *others[0].packet;
+      const SendFlow flow{send.node, send.channel, send.destination, send.to_many, {&send}, {}};
+      if (some.size() == 1 && others.size() == 1 && fit(flow, receive, pass) != Fit::none &&
+          !matcher_.is_comparable(send.node, receive.node))
+        matcher_.note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
+    });
+  }
+}
+
+void Matcher::match_datagrams(Purpose purpose) { DatagramMatcher(*this, purpose).run(); }
 
 }  // namespace friday
