@@ -55,8 +55,9 @@ uint32_t option(int fd, int name) {
   return value;
 }
 
-// SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET, AF_INET and AF_INET6 of the C library's <sys/socket.h>.
-constexpr uint32_t kStreamType = 1, kDatagramType = 2, kRawType = 3, kSeqpacketType = 5, kInet = 2, kInet6 = 10;
+// SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET, AF_UNIX, AF_INET and AF_INET6 of the C library's <sys/socket.h>.
+constexpr uint32_t kStreamType = 1, kDatagramType = 2, kRawType = 3, kSeqpacketType = 5, kUnix = 1, kInet = 2,
+                   kInet6 = 10;
 
 void classify_socket(int fd, ChannelRecord* record) {
   record->type = option(fd, SO_TYPE);
@@ -90,8 +91,8 @@ uint32_t kind_of_mode(uint32_t mode) {
 void write_channel(int fd, Channel* channel) {
   FileStat st = {};
   if (failed(native(sys::fstat, fd, &st))) return;
-  ChannelRecord* record =
-      (ChannelRecord*)record_begin(kChannelRecord, sizeof(ChannelRecord) + sizeof(ChannelPositions));
+  ChannelRecord* record = (ChannelRecord*)record_begin(
+      kChannelRecord, sizeof(ChannelRecord) + sizeof(ChannelPositions) + sizeof(ChannelPeer));
   record->channel = channel->number;
   record->event = trace_header()->events;
   record->fd = fd;
@@ -100,7 +101,9 @@ void write_channel(int fd, Channel* channel) {
   record->open_flags = (uint32_t)native(sys::fcntl, fd, F_GETFL, 0);
   if ((st.mode & kFileType) == kSocketFile) classify_socket(fd, record);
   else record->kind = kind_of_mode(st.mode);
-  *(ChannelPositions*)(record + 1) = {channel->in_bytes, channel->out_bytes, channel->out_hash};
+  ChannelPositions* positions = (ChannelPositions*)(record + 1);
+  *positions = {channel->in_bytes, channel->out_bytes, channel->out_hash};
+  *(ChannelPeer*)(positions + 1) = {record->domain == kUnix ? option(fd, SO_PEERCRED) : 0, 0};
   channel->kind = record->kind;
   channel->raw = record->kind == kChannelDatagram && record->type == kRawType && record->domain == kInet;
   channel->stale = false;

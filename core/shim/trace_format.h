@@ -277,6 +277,11 @@ struct ChannelRecord {
 struct ChannelPositions {
   uint64_t in_bytes, out_bytes, out_hash;
 };
+// Behind that: who is at the other end of a connected Unix socket (SO_PEERCRED): the process that called connect(2) or,
+// as that one sees it, listen(2). 0: not known, or a process that this one's pid namespace does not show.
+struct ChannelPeer {
+  uint32_t pid, reserved;
+};
 
 enum Direction : uint8_t { kIn = 1, kOut = 2 };
 enum Representation : uint8_t {

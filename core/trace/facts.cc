@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <utility>
 
@@ -34,12 +35,17 @@ struct Inheritance {
   std::unordered_map<uint64_t, Inherited> channels;
   Locked locked;
   std::set<int> broadcasting;
+  std::optional<std::string> cwd;
 };
 struct Inheritances {
   std::map<Uuid, Inheritance> forked;     // by the child
   std::map<Uuid, Inheritance> continued;  // by the node whose process goes on in another trace
-  // (host, pid) -> locks of the process when it called execve
-  std::map<std::pair<uint32_t, uint32_t>, Locked> executed;
+  // (host, pid) -> locks and working directory of the process when it called execve
+  struct Executed {
+    Locked locked;
+    std::optional<std::string> cwd;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Executed> executed;
 };
 
 class NodeWalk {
@@ -52,7 +58,9 @@ class NodeWalk {
  private:
   NodeFacts& node() { return set_.nodes[slot_]; }
   void inherit(const Inheritance& inheritance);
-  void on_channel(const ChannelRecord& record, const ChannelPositions* before);
+  void on_channel(const ChannelRecord& record, const ChannelPositions* before, const ChannelPeer* peer);
+  void name_unix(Channel& channel, const Address& local, const Address& remote) const;
+  void on_directory(EventView event);
   void on_turn(const TurnRecord& record);
   void on_event(EventView event, uint64_t record);
   void on_call(EventView event, uint64_t record);
@@ -93,7 +101,8 @@ class NodeWalk {
   // locks held by this node or by the processes that it comes from; flock(2) locks belong to the open file, so fork and
   // exec share them
   Locked locked_;
-  std::set<int> broadcasting_;  // descriptors of sockets that may broadcast, and that no channel describes yet
+  std::optional<std::string> cwd_;  // empty after fchdir(2), which may lead anywhere
+  std::set<int> broadcasting_;      // descriptors of sockets that may broadcast, and that no channel describes yet
   struct Release {
     uint64_t event, time;
   };
@@ -139,6 +148,8 @@ Channel* NodeWalk::channel(uint64_t number) {
   made.inode = from.inode;
   made.local = from.local;
   made.remote = from.remote;
+  made.listener = from.listener;
+  made.peer_pid = from.peer_pid;
   made.inherited_from = parent->second.channel;
   made.out_seed = parent->second.out_hash;
   made.can_write = from.can_write;
@@ -188,9 +199,37 @@ void NodeWalk::inherit(const Inheritance& inheritance) {
   for (auto [fd, number] : inheritance.descriptors) attach(fd, number);
   locked_ = inheritance.locked;
   broadcasting_ = inheritance.broadcasting;
+  cwd_ = inheritance.cwd;
 }
 
-void NodeWalk::on_channel(const ChannelRecord& record, const ChannelPositions* before) {
+// Names a Unix socket by whole paths: the same relative name means another file in another directory. A socket is bound
+// once; one that was accepted has the name that its listener was bound to.
+void NodeWalk::name_unix(Channel& channel, const Address& local, const Address& remote) const {
+  auto name = [&](Address& place, const Address& told) {
+    if (place.known() || !told.known()) return;
+    place = told;
+    if (cwd_ && place.name[0] != '/' && place.name[0] != 0)
+      place.name = (std::filesystem::path(*cwd_) / place.name).lexically_normal().string();
+  };
+  name(channel.local, local);
+  name(channel.remote, remote);
+}
+
+void NodeWalk::on_directory(EventView event) {
+  if (event->result != 0) return;
+  if (event->call == SYS_fchdir) {
+    cwd_.reset();
+    return;
+  }
+  for (PartView part : event.parts())
+    if (part.kind() == kPath) {
+      const std::filesystem::path to(part.text());
+      if (to.is_absolute()) cwd_ = to.string();
+      else if (cwd_) cwd_ = (std::filesystem::path(*cwd_) / to).lexically_normal().string();
+    }
+}
+
+void NodeWalk::on_channel(const ChannelRecord& record, const ChannelPositions* before, const ChannelPeer* peer) {
   uint64_t number = record.channel;
   // A descriptor that is already known may be described again under another channel number.
   if (!numbers_.contains(number) && !inherited_.contains(number))
@@ -211,8 +250,13 @@ void NodeWalk::on_channel(const ChannelRecord& record, const ChannelPositions* b
   known->device = record.device;
   known->inode = record.inode;
   known->can_write = (record.open_flags & O_ACCMODE) != O_RDONLY;
-  if (record.local.length) known->local = parse_address(record.local);
-  if (record.remote.length) known->remote = parse_address(record.remote);
+  if (peer && peer->pid) known->peer_pid = peer->pid;
+  if (record.domain == AF_UNIX && record.kind != kChannelDatagram) {
+    name_unix(*known, parse_address(record.local), parse_address(record.remote));
+  } else {
+    if (record.local.length) known->local = parse_address(record.local);
+    if (record.remote.length) known->remote = parse_address(record.remote);
+  }
   // For a raw socket, some calls report the protocol number where other sockets have a port.
   if (known->is_datagram() && known->socket_type == SOCK_RAW)
     known->local.port = known->remote.port = static_cast<uint16_t>(record.protocol);
@@ -260,7 +304,7 @@ void NodeWalk::stamp(EventView event) {
 
 // What another node inherits from this one here.
 Inheritance NodeWalk::leave() const {
-  Inheritance left{descriptors_, inherited_, locked_, broadcasting_};
+  Inheritance left{descriptors_, inherited_, locked_, broadcasting_, cwd_};
   for (auto [number, index] : numbers_) {
     const Channel& known = set_.channels[index];
     left.channels[number] = {index, known.out.empty() ? known.out_seed : known.out.back().hash};
@@ -412,6 +456,7 @@ void NodeWalk::on_connect(EventView event) {
       if (known->connect_event != kNoEvent) return;
       known->connect_event = out_event_;
       known->connect_time = out_time_;
+      known->connect_back = in_time_;
       return;
     case EALREADY:
     case EISCONN:
@@ -482,6 +527,10 @@ void NodeWalk::on_descriptor_call(EventView event) {
     if (Channel* known = channel_of_fd(static_cast<uint64_t>(result))) {
       known->accept_event = in_event_;
       known->accept_time = in_time_;
+      if (const Channel* listener = channel_of_fd(fd)) {
+        known->listener = numbers_.at(listener->number);
+        if (known->domain == AF_UNIX) known->local = listener->local;
+      }
     }
   if (flags & shim::kCloses) detach(static_cast<int>(fd));
   if ((flags & shim::kClosesRange) && result == 0 && !(event.argument(2) & CLOSE_RANGE_CLOEXEC))
@@ -502,6 +551,8 @@ void NodeWalk::on_descriptor_call(EventView event) {
       if (Channel* known = channel_of_fd(fd)) known->may_broadcast = true;
       else broadcasting_.insert(static_cast<int>(fd));
       break;
+    case SYS_chdir:
+    case SYS_fchdir: on_directory(event); break;
     case SYS_connect: on_connect(event); break;
     case SYS_getsockopt: on_socket_error(event); break;
     default: on_broken(event);
@@ -630,6 +681,7 @@ void NodeWalk::on_event(EventView event, uint64_t record) {
 
 Result<void> NodeWalk::run() {
   const TraceReader& reader = set_.readers[slot_];
+  cwd_ = node().cwd;
   const bool forked = reader.header().features & kFeatureForkChild;
   if (auto found = inheritances_.forked.find(node().uuid); forked && found != inheritances_.forked.end())
     inherit(found->second);
@@ -639,7 +691,7 @@ Result<void> NodeWalk::run() {
   const auto process = std::pair(node().host, node().pid);
   const bool starts = !forked && !node().continues;
   if (auto before = inheritances_.executed.find(process); starts && before != inheritances_.executed.end())
-    locked_ = before->second;
+    locked_ = before->second.locked, cwd_ = before->second.cwd;
   node().times.reserve(
       std::min<uint64_t>(reader.header().events, (reader.end_offset() - reader.first_offset()) / sizeof(EventRecord)));
   bool continued = false;
@@ -647,7 +699,8 @@ Result<void> NodeWalk::run() {
   while (cursor.next()) {
     const RecordView& record = cursor.record();
     if (record.is_event()) on_event(record.event(), record.offset());
-    else if (const auto* described = record.channel()) on_channel(*described, record.channel_positions());
+    else if (const auto* described = record.channel())
+      on_channel(*described, record.channel_positions(), record.channel_peer());
     else if (const auto* clock = record.clock()) set_.clocks[node().host].add(*clock);
     else if (const auto* turn = record.turn()) on_turn(*turn);
     else if (const auto* end = record.end())
@@ -660,7 +713,7 @@ Result<void> NodeWalk::run() {
     return {};
   }
   release_locks();
-  if (node().replaced) inheritances_.executed[process] = locked_;
+  if (node().replaced) inheritances_.executed[process] = {locked_, cwd_};
   return {};
 }
 
@@ -670,60 +723,6 @@ std::vector<uint32_t> parents_first(const Recording& recording, std::span<const 
   for (uint32_t slot = 0; slot < nodes.size(); ++slot) order[slot] = slot;
   std::ranges::stable_sort(order, {}, [&](uint32_t slot) { return recording.find(nodes[slot])->generation; });
   return order;
-}
-
-// A host is one boot of a machine. If its nodes recorded different kinds of ticks, converts all of them to
-// CLOCK_MONOTONIC.
-void unify_clock_kinds(FactSet& set, uint32_t host) {
-  uint32_t kind = 0;
-  uint64_t rate = 0;
-  bool mixed = false;
-  for (uint32_t slot = 0; slot < set.nodes.size(); ++slot) {
-    if (set.nodes[slot].host != host) continue;
-    const FileHeader& header = set.readers[slot].header();
-    if (kind && kind != header.clock_kind) mixed = true;
-    kind = header.clock_kind;
-    rate = header.ticks_per_second;
-  }
-  if (!mixed) {
-    set.clocks[host].finish(kind, rate);
-    return;
-  }
-  HostClock joint;
-  for (uint32_t slot = 0; slot < set.nodes.size(); ++slot) {
-    if (set.nodes[slot].host != host) continue;
-    const FileHeader& header = set.readers[slot].header();
-    HostClock own;
-    for (RecordCursor cursor = set.readers[slot].records(); cursor.next();) {
-      if (const auto* clock = cursor.record().clock()) {
-        own.add(*clock);
-        ClockRecord on_monotonic = *clock;
-        on_monotonic.ticks = static_cast<uint64_t>(clock->monotonic_ns);
-        joint.add(on_monotonic);
-      }
-    }
-    own.finish(header.clock_kind, header.ticks_per_second);
-    auto convert = [&](uint64_t ticks) { return static_cast<uint64_t>(std::max<int64_t>(own.monotonic_ns(ticks), 0)); };
-    NodeFacts& node = set.nodes[slot];
-    for (EventTime& time : node.times) time = {convert(time.entry), convert(time.back), time.outgoing};
-    for (auto& use : node.uses) use.time = convert(use.time);
-    for (auto& kill : node.kills) kill.time = convert(kill.time);
-    for (auto& signal : node.signals) signal.time = convert(signal.time);
-    for (auto& wait : node.waits) wait.time = convert(wait.time);
-    for (Channel& channel : set.channels) {
-      if (channel.node != slot) continue;
-      for (uint64_t* time :
-           {&channel.first_time, &channel.connect_time, &channel.accept_time, &channel.close_time, &channel.gone_time})
-        *time = convert(*time);
-      for (auto* list : {&channel.ends, &channel.breaks})
-        for (EndSeen& seen : *list) seen.time = convert(seen.time);
-      for (auto* list : {&channel.out, &channel.in})
-        for (Transfer& transfer : *list)
-          for (uint64_t* time : {&transfer.time, &transfer.entered, &transfer.returned}) *time = convert(*time);
-    }
-  }
-  joint.finish(kClockMonotonic, 1'000'000'000);
-  set.clocks[host] = std::move(joint);
 }
 
 }  // namespace
@@ -741,6 +740,7 @@ Result<FactSet> FactSet::gather(const Recording& recording, std::span<const Node
     node.uuid = info.uuid;
     if (info.part) node.continues = info.parent_uuid;
     node.sharing = reader.header().sharing;
+    node.cwd = info.cwd;
     node.family = info.lineage.empty() ? info.name : info.lineage.front();
     node.replaced = info.end.how == NodeEnd::How::replaced;
     node.threads.push_back(node.pid);

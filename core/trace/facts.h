@@ -68,6 +68,9 @@ struct Channel {
   uint64_t first_time = 0;
   uint64_t connect_event = kNoEvent, accept_event = kNoEvent;
   uint64_t connect_time = 0, accept_time = 0;
+  uint64_t connect_back = 0;        // when connect(2) had returned
+  uint32_t listener = kNoChannel;   // the channel from which the connection was accepted
+  uint32_t peer_pid = 0;            // of a Unix socket: the process at the other end as this one sees it, if known
   uint64_t close_event = kNoEvent;  // when the last descriptor was closed, or writing was shut down
   uint64_t close_time = 0;
   uint64_t gone_event = kNoEvent;  // when the last descriptor was closed
@@ -129,6 +132,7 @@ struct NodeFacts {
   Uuid uuid{};
   // Name of the oldest ancestor. It tells apart equal pids of several containers on one host.
   std::string family;
+  std::string cwd;                // where it was started; relative to where `friday record` was
   bool replaced = false;          // the node ended by execve
   std::optional<Uuid> continues;  // the node of which this one is the next part
   std::vector<EventTime> times;
@@ -158,5 +162,9 @@ struct FactSet {
   const Channel& channel(uint32_t index) const { return channels[index]; }
   PayloadAnswer payload(const Channel& channel, const Transfer& transfer) const;
 };
+
+// A host is one boot of a machine. If its nodes recorded different kinds of ticks, converts all of them to
+// CLOCK_MONOTONIC. It is a step of gather(), after all traces are read.
+void unify_clock_kinds(FactSet& set, uint32_t host);
 
 }  // namespace friday

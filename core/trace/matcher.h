@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/trace/facts.h"
@@ -11,6 +12,11 @@
 
 namespace friday {
 
+inline constexpr uint64_t kProbeBytes = 64 << 10;  // enough to tell two connections apart
+inline constexpr uint64_t kLeastStream = 16;       // this many bytes must agree before content alone counts as proof
+// How many candidates are compared for one end of a connection.
+inline constexpr size_t kMostEnds = 1000;
+
 // One end of a connection: the channel that opened it, together with the channels that forked children inherited from
 // it.
 struct StreamEnd {
@@ -18,10 +24,25 @@ struct StreamEnd {
   std::vector<uint32_t> channels;
   Address local, remote;
   uint32_t connect_node = 0, accept_node = 0;
-  uint64_t connect_event = kNoEvent, connect_time = 0;
+  uint64_t connect_event = kNoEvent, connect_time = 0, connect_back = 0;
   uint64_t accept_event = kNoEvent, accept_time = 0;
-  uint64_t opened = 0;  // ticks
+  uint64_t opened = 0;             // ticks
+  uint32_t listener = kNoChannel;  // from which it was accepted
+  uint32_t peer_pid = 0;
+  bool is_initiator() const { return connect_event != kNoEvent; }
+  bool is_acceptor() const { return accept_event != kNoEvent; }
   bool joined = false;
+};
+
+// Ends that may belong to one connection, in the order of their times. Those at the front that are joined are passed
+// over once and for all.
+struct EndQueue {
+  std::vector<StreamEnd*> ends;
+  size_t open = 0;
+  std::span<StreamEnd* const> left() {
+    while (open < ends.size() && ends[open]->joined) ++open;
+    return std::span(ends).subspan(open);
+  }
 };
 
 class Matcher {
@@ -43,6 +64,9 @@ class Matcher {
   void align();
   void count_traffic();
 
+  // matching_unix.cc: connections between Unix sockets.
+  void match_unix_streams();
+
   // matching_streams.cc: connections, pipes, socketpairs.
   // Whether the two ends of a candidate connection fit together.
   struct Verdict {
@@ -53,7 +77,6 @@ class Matcher {
   void match_socketpairs();
   void match_pipes();
   void match_inet_streams();
-  void match_unix_streams();
   void match_translated();
   int64_t opened_ns(const StreamEnd& end) const;
   // Determines how the bytes that `from` sent correspond to those that `to` received, for at most `limit` bytes. With

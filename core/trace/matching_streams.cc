@@ -15,9 +15,7 @@ using namespace format;
 namespace {
 
 constexpr uint64_t kNoLimit = ~uint64_t{0};
-constexpr uint64_t kProbeBytes = 64 << 10;  // enough to tell two connections apart
 constexpr uint64_t kTranslatedBytes = 1 << 20;
-constexpr uint64_t kLeastStream = 16;  // this many bytes must agree before content alone counts as proof
 // A proxy that has not forwarded a connection after this time has given it up.
 constexpr int64_t kLongestOpeningNs = 60'000'000'000;
 
@@ -27,9 +25,6 @@ const Transfer* first_send(const Channel& channel) {
   const Transfer& first = channel.out.front();
   return first.length == 0 || first.is_unseen || (first.flags & kOutOfBand) ? nullptr : &first;
 }
-
-bool is_initiator(const StreamEnd& end) { return end.connect_event != kNoEvent; }
-bool is_acceptor(const StreamEnd& end) { return end.accept_event != kNoEvent; }
 
 }  // namespace
 
@@ -62,15 +57,18 @@ void Matcher::gather_ends() {
     end.channels.push_back(index);
     if (channel.local.known()) end.local = channel.local;
     if (channel.remote.known()) end.remote = channel.remote;
+    if (channel.peer_pid) end.peer_pid = channel.peer_pid;
     if (channel.connect_event != kNoEvent) {
       end.connect_node = channel.node;
       end.connect_event = channel.connect_event;
       end.connect_time = channel.connect_time;
+      end.connect_back = channel.connect_back;
     }
     if (channel.accept_event != kNoEvent) {
       end.accept_node = channel.node;
       end.accept_event = channel.accept_event;
       end.accept_time = channel.accept_time;
+      end.listener = channel.listener;
     }
   }
 }
@@ -180,7 +178,7 @@ bool Matcher::end_seen(uint32_t from, const EndSeen& end, uint32_t to, const std
 
 bool Matcher::opened_in_order(const StreamEnd& a, const StreamEnd& b) const {
   auto ordered = [&](const StreamEnd& from, const StreamEnd& to) {
-    return !is_initiator(from) || !is_acceptor(to) ||
+    return !from.is_initiator() || !to.is_acceptor() ||
            may_precede(from.connect_node, from.connect_time, to.accept_node, to.accept_time);
   };
   return ordered(a, b) && ordered(b, a);
@@ -192,7 +190,7 @@ void Matcher::join(StreamEnd& a, StreamEnd& b) {
     for (uint32_t index : end->channels) taken_[index] = true;
   bool packets = facts_.channel(a.channels.front()).is_datagram();
   for (auto [from, to] : {std::pair(&a, &b), std::pair(&b, &a)}) {
-    if (is_initiator(*from) && is_acceptor(*to)) {
+    if (from->is_initiator() && to->is_acceptor()) {
       add(from->connect_node, from->connect_event, to->accept_node, to->accept_event, EdgeKind::connect);
       note_cross(from->connect_node, from->connect_time, to->accept_node, to->accept_time);
     }
@@ -235,101 +233,90 @@ void Matcher::match_pipes() {
   }
 }
 
-void Matcher::match_unix_streams() {
-  std::map<std::pair<uint32_t, std::string>, std::vector<StreamEnd*>> connected;  // by host and path
-  std::vector<StreamEnd*> accepted;
-  for (StreamEnd& end : ends_) {
-    if (facts_.channel(end.channels.front()).domain != AF_UNIX || end.joined) continue;
-    if (is_initiator(end)) connected[{facts_.nodes[end.node].host, end.remote.name}].push_back(&end);
-    else if (is_acceptor(end)) accepted.push_back(&end);
-  }
-  // A listening socket's queue is first in, first out.
-  for (auto& [path, ends] : connected) std::ranges::stable_sort(ends, {}, &StreamEnd::connect_time);
-  std::ranges::stable_sort(accepted, {}, &StreamEnd::accept_time);
-  for (StreamEnd* acceptor : accepted) {
-    auto candidates = connected.find({facts_.nodes[acceptor->node].host, acceptor->local.name});
-    if (candidates == connected.end()) continue;
-    for (StreamEnd* initiator : candidates->second) {
-      if (initiator->joined || !opened_in_order(*initiator, *acceptor)) continue;
-      if (!follow_both(*initiator, *acceptor, kProbeBytes).fits) continue;
-      join(*initiator, *acceptor);
-      break;
-    }
-  }
-}
-
 void Matcher::match_inet_streams() {
   // A loopback address identifies an end only within its host.
+  using Place = std::pair<Address, uint32_t>;
   auto place = [&](const StreamEnd& end, const Address& address) {
-    return std::pair(address, address.is_loopback() ? facts_.nodes[end.node].host + 1 : 0);
+    return Place(address, address.is_loopback() ? facts_.nodes[end.node].host + 1 : 0);
   };
-  std::map<std::pair<Address, uint32_t>, std::vector<StreamEnd*>> by_local;
+  std::map<Place, std::map<Address, EndQueue>> by_local;  // then by remote address
   std::vector<StreamEnd*> ends;
-  for (StreamEnd& end : ends_) {
-    if (!end.local.is_inet() || end.joined || !facts_.channel(end.channels.front()).is_stream()) continue;
-    by_local[place(end, end.local)].push_back(&end);
-    ends.push_back(&end);
-  }
-  auto sooner = [](const StreamEnd* end) { return end->opened; };
-  for (auto& [address, list] : by_local) std::ranges::stable_sort(list, {}, sooner);
-  std::ranges::stable_sort(ends, {}, sooner);
+  for (StreamEnd& end : ends_)
+    if (end.local.is_inet() && !end.joined && facts_.channel(end.channels.front()).is_stream()) ends.push_back(&end);
+  std::ranges::stable_sort(ends, {}, [](const StreamEnd* end) { return end->opened; });
+  for (StreamEnd* end : ends) by_local[place(*end, end->local)][end->remote].ends.push_back(end);
   auto agree = [&](const StreamEnd& end, const StreamEnd& other) { return follow_both(end, other, kProbeBytes).fits; };
   // Whether an initiator was closed when the acceptor got its connection: then another one, from the same port, is
   // more likely to be the other end.
   auto was_closed = [&](const StreamEnd& initiator, const StreamEnd& acceptor) {
     const Channel& channel = facts_.channel(initiator.channels.front());
-    return channel.gone_event != kNoEvent && is_acceptor(acceptor) &&
+    return channel.gone_event != kNoEvent && acceptor.is_acceptor() &&
            may_precede(channel.node, channel.gone_time, acceptor.accept_node, acceptor.accept_time);
   };
-  auto pair_up = [&](auto&& may_be_ends, auto&& agree) {
+  auto find_in = [&](StreamEnd* end, EndQueue& queue, auto&& agree) {
+    StreamEnd* found = nullptr;
+    size_t tried = 0;
+    for (StreamEnd* other : queue.left()) {
+      if (other == end || other->joined) continue;
+      if (!opened_in_order(*end, *other) || ++tried > kMostEnds || !agree(*end, *other)) continue;
+      if (!found) found = other;
+      if (!other->remote.known() && was_closed(*other, *end)) continue;
+      return other;
+    }
+    return found;
+  };
+  auto pair_up = [&](auto&& queues_of, auto&& agree) {
     for (StreamEnd* end : ends) {
       if (end->joined || !end->remote.known()) continue;
-      auto candidates = by_local.find(place(*end, end->remote));
-      if (candidates == by_local.end()) continue;
-      StreamEnd* found = nullptr;
-      for (StreamEnd* other : candidates->second) {
-        if (other == end || other->joined || !may_be_ends(*end, *other)) continue;
-        if (!opened_in_order(*end, *other) || !agree(*end, *other)) continue;
-        if (!found) found = other;
-        if (other->remote.known() || !was_closed(*other, *end)) {
-          found = other;
-          break;
-        }
-      }
-      if (found) join(*end, *found);
+      auto there = by_local.find(place(*end, end->remote));
+      if (there == by_local.end()) continue;
+      StreamEnd* first = nullptr;
+      for (EndQueue* queue : queues_of(*end, there->second))
+        if (StreamEnd* found = find_in(end, *queue, agree); found && (!first || found->opened < first->opened))
+          first = found;
+      if (first) join(*end, *first);
     }
   };
+  using Queues = std::vector<EndQueue*>;
+  auto at = [](std::map<Address, EndQueue>& queues, const Address& remote) {
+    auto found = queues.find(remote);
+    return found == queues.end() ? Queues{} : Queues{&found->second};
+  };
   by_ = MatchedBy::address;
-  pair_up([](const StreamEnd& end, const StreamEnd& other) { return other.remote == end.local; }, agree);
+  pair_up([&](StreamEnd& end, auto& queues) { return at(queues, end.local); }, agree);
   // The peer's address is unknown if the channel was described while connect(2) was in progress.
-  pair_up([](const StreamEnd&, const StreamEnd& other) { return !other.remote.known() && is_initiator(other); },
-          agree);
+  auto agree_with_initiator = [&](const StreamEnd& end, const StreamEnd& other) {
+    return other.is_initiator() && agree(end, other);
+  };
+  pair_up([&](StreamEnd&, auto& queues) { return at(queues, {}); }, agree_with_initiator);
   // Two ends that name each other, and that no other end names, belong together even if their bytes disagree: then a
   // process that is not recorded wrote or read some of the bytes.
-  auto namesakes = [&](const StreamEnd& end) {
-    return std::ranges::count_if(by_local[place(end, end.local)],
-                                 [&](const StreamEnd* other) { return other->remote == end.remote; });
+  auto alone = [&](StreamEnd& end, auto& queues) {
+    const size_t namesakes = by_local.at(place(end, end.local)).at(end.remote).ends.size();
+    Queues queue = at(queues, end.local);
+    return namesakes == 1 && !queue.empty() && queue.front()->ends.size() == 1 ? queue : Queues{};
   };
-  pair_up(
-      [&](const StreamEnd& end, const StreamEnd& other) {
-        return other.remote == end.local && namesakes(end) == 1 && namesakes(other) == 1;
-      },
-      [&](const StreamEnd& end, const StreamEnd& other) {
-        return follow(end, other, kTranslatedBytes, true).verified +
-                   follow(other, end, kTranslatedBytes, true).verified >=
-               kLeastStream;
-      });
+  pair_up(alone, [&](const StreamEnd& end, const StreamEnd& other) {
+    return follow(end, other, kTranslatedBytes, true).verified + follow(other, end, kTranslatedBytes, true).verified >=
+           kLeastStream;
+  });
   // If the destination address was rewritten on the way (DNAT), the acceptor's remote address is still the initiator's
   // own.
   by_ = MatchedBy::one_address;
-  pair_up([](const StreamEnd& end, const StreamEnd& other) { return is_acceptor(end) && is_initiator(other); }, agree);
+  auto any = [](StreamEnd& end, auto& queues) {
+    Queues all;
+    for (auto& [remote, queue] : queues)
+      if (end.is_acceptor()) all.push_back(&queue);
+    return all;
+  };
+  pair_up(any, agree_with_initiator);
 }
 
 // When the connection was requested or accepted: on the reference line if the hosts can be compared, otherwise on the
 // clock of the end's own host.
 int64_t Matcher::opened_ns(const StreamEnd& end) const {
-  if (is_initiator(end)) return reference_ns(end.connect_node, end.connect_time);
-  if (is_acceptor(end)) return reference_ns(end.accept_node, end.accept_time);
+  if (end.is_initiator()) return reference_ns(end.connect_node, end.connect_time);
+  if (end.is_acceptor()) return reference_ns(end.accept_node, end.accept_time);
   return reference_ns(end.node, end.opened);
 }
 
@@ -342,8 +329,8 @@ void Matcher::match_translated() {
   for (StreamEnd& end : ends_) {
     if (end.joined || !facts_.channel(end.channels.front()).is_stream() || !end.local.is_inet()) continue;
     left.push_back(&end);
-    initiators |= is_initiator(end);
-    acceptors |= is_acceptor(end);
+    initiators |= end.is_initiator();
+    acceptors |= end.is_acceptor();
   }
   if (!initiators || !acceptors) return;
   std::ranges::stable_sort(left, {}, [&](const StreamEnd* end) { return opened_ns(*end); });
@@ -368,7 +355,7 @@ void Matcher::match_translated() {
       auto found = hash ? by_first_chunk.find({length, *hash}) : by_first_chunk.end();
       if (found == by_first_chunk.end()) continue;
       for (StreamEnd* other : found->second) {
-        bool roles = (is_initiator(*end) && is_acceptor(*other)) || (is_initiator(*other) && is_acceptor(*end));
+        bool roles = (end->is_initiator() && other->is_acceptor()) || (other->is_initiator() && end->is_acceptor());
         if (!roles || other->joined || other == end || !opened_in_order(*end, *other) || ++tried > kMaxCandidates)
           continue;
         Verdict verdict = follow_both(*end, *other, kTranslatedBytes);

@@ -156,6 +156,13 @@ class RecordView {
     if (!record || record->header.size < sizeof *record + sizeof(format::ChannelPositions)) return nullptr;
     return reinterpret_cast<const format::ChannelPositions*>(record + 1);
   }
+  const format::ChannelPeer* channel_peer() const {
+    const auto* positions = channel_positions();
+    if (!positions ||
+        channel()->header.size < sizeof(format::ChannelRecord) + sizeof *positions + sizeof(format::ChannelPeer))
+      return nullptr;
+    return reinterpret_cast<const format::ChannelPeer*>(positions + 1);
+  }
   const format::ClockRecord* clock() const { return as<format::ClockRecord>(format::kClockRecord); }
   const format::ModuleRecord* module() const { return as<format::ModuleRecord>(format::kModuleRecord); }
   const format::TurnRecord* turn() const { return as<format::TurnRecord>(format::kTurnRecord); }

@@ -11,7 +11,9 @@ namespace {
 
 using testing::connect_streams;
 using testing::EventSpec;
+using testing::growth;
 using testing::inet;
+using testing::kMostGrowth;
 using testing::Script;
 using testing::World;
 
@@ -188,6 +190,105 @@ TEST(Connections, APortThatIsUsedAgainAfterAConnectThatWasGivenUp) {
   World world({&client, &server});
   EXPECT_TRUE(world.has(EdgeKind::connect, 0, second, 1, accepted));
   EXPECT_EQ(world.count(EdgeKind::connect), 1u);
+}
+
+// A server at a Unix socket's name.
+class UnixServer {
+ public:
+  UnixServer(Script& script, uint64_t at, format::SocketAddress name) : script_(script), name_(name) {
+    script_.plain(at);
+    script_.channel(1, format::kChannelListen, 3, name, {});
+    script_.plain(at + 10, SYS_listen, {3, 5});
+  }
+  uint64_t accept(uint64_t at, uint64_t channel, uint32_t peer_pid = 0) {
+    const int fd = 10 + static_cast<int>(channel);
+    script_.channel(channel, format::kChannelStream, fd, name_, {}, 0, peer_pid);
+    return friday::accept(script_, at, channel, fd);
+  }
+
+ private:
+  Script& script_;
+  format::SocketAddress name_;
+};
+
+uint64_t connect_to(Script& client, uint64_t at, format::SocketAddress name, uint32_t peer_pid = 0) {
+  client.channel(1, format::kChannelStream, 5, {}, name, 0, peer_pid);
+  return connect(client, at, 5);
+}
+
+format::SocketAddress abstract(const std::string& name) {
+  format::SocketAddress address = testing::unix_path(" " + name);
+  address.bytes[2] = 0;
+  --address.length;
+  return address;
+}
+
+void go_to(Script& script, uint64_t at, const std::string& directory) {
+  EventSpec spec = script.call(at, SYS_chdir, {0x1000}, 0);
+  spec.parts.path(directory);
+  script.writer.add(spec);
+}
+
+TEST(UnixSockets, ANameThatIsBoundAgainIsAnotherListener) {
+  Script old(0), now(1), early(2), late(3);
+  const auto name = testing::unix_path("/run/s");
+  UnixServer first(old, 50, name);
+  connect_to(early, 100, name);  // it is never accepted
+  old.plain(150, SYS_close, {3});
+  UnixServer second(now, 200, name);
+  const uint64_t connected = connect_to(late, 300, name), accepted = second.accept(400, 2);
+  World world({&old, &now, &early, &late});
+  EXPECT_TRUE(world.has(EdgeKind::connect, 3, connected, 1, accepted));
+  EXPECT_EQ(world.count(EdgeKind::connect), 1u);
+}
+
+TEST(UnixSockets, ARelativeNameIsOneOfItsDirectory) {
+  Script a(0), b(1), to_a(2), to_b(3);
+  go_to(a, 10, "/srv/a"), go_to(to_a, 10, "/srv"), go_to(b, 10, "/srv/b"), go_to(to_b, 10, "/srv/b/deeper");
+  UnixServer first(a, 50, testing::unix_path("s")), second(b, 50, testing::unix_path("./s"));
+  const uint64_t connected_b = connect_to(to_b, 100, testing::unix_path("../s"));
+  const uint64_t connected_a = connect_to(to_a, 200, testing::unix_path("a/s"));
+  const uint64_t accepted_a = first.accept(300, 2), accepted_b = second.accept(400, 2);
+  World world({&a, &b, &to_a, &to_b});
+  EXPECT_TRUE(world.has(EdgeKind::connect, 2, connected_a, 0, accepted_a));
+  EXPECT_TRUE(world.has(EdgeKind::connect, 3, connected_b, 1, accepted_b));
+}
+
+// Two network namespaces have the same abstract name.
+TEST(UnixSockets, TheProcessAtTheOtherEndTellsEqualNamesApart) {
+  for (const bool known : {true, false}) {
+    Script a(0, 0, 100), b(1, 0, 101), to_a(2, 0, 102), to_b(3, 0, 103);
+    UnixServer first(a, 50, abstract("name")), second(b, 50, abstract("name"));
+    const uint64_t connected_b = connect_to(to_b, 100, abstract("name"), known ? 101 : 0);
+    const uint64_t connected_a = connect_to(to_a, 200, abstract("name"), known ? 100 : 0);
+    const uint64_t accepted_a = first.accept(300, 2, known ? 102 : 0);
+    const uint64_t accepted_b = second.accept(400, 2, known ? 103 : 0);
+    World world({&a, &b, &to_a, &to_b});
+    EXPECT_EQ(world.has(EdgeKind::connect, 2, connected_a, 0, accepted_a), known);
+    EXPECT_EQ(world.has(EdgeKind::connect, 3, connected_b, 1, accepted_b), known);
+    EXPECT_EQ(world.count(EdgeKind::connect), known ? 2u : 0u);
+  }
+}
+
+TEST(Connections, ManyToOneServerTakeNoMoreThanTheirNumber) {
+  const double grown = growth(1000, [](uint64_t n) {
+    Script a(0), b(1);
+    b.plain(1);
+    for (uint64_t k = 0; k < n; ++k) {
+      const int fd = 5 + static_cast<int>(k);
+      const auto client = inet(fmt::format("10.0.{}.{}", k / 250, 1 + k % 250).c_str(), 4000);
+      a.channel(k + 1, format::kChannelStream, fd, client, inet("10.1.0.1", 80));
+      b.channel(k + 1, format::kChannelStream, fd, inet("10.1.0.1", 80), client);
+      connect(a, 100 * k + 100, fd);
+      accept(b, 100 * k + 120, k + 1, fd);
+    }
+    testing::TemporaryRecording recording;
+    recording.save(a.writer), recording.save(b.writer);
+    auto schedule = Schedule::compute(*Recording::open(recording.path()));
+    ASSERT_TRUE(schedule);
+    EXPECT_EQ(schedule->edges().size(), n);
+  });
+  EXPECT_LT(grown, kMostGrowth);
 }
 
 }  // namespace

@@ -99,9 +99,14 @@ class Script {
     writer.add_record(format::kClockRecord, record);
   }
 
+  // `peer_pid`: of a connected Unix socket, the process at its other end.
   void channel(uint64_t number, uint32_t kind, int fd, format::SocketAddress local, format::SocketAddress remote,
-               uint64_t inode = 0) {
-    format::ChannelRecord record{};
+               uint64_t inode = 0, uint32_t peer_pid = 0) {
+    struct : format::ChannelRecord {
+      format::ChannelPositions positions;
+      format::ChannelPeer peer;
+    } record{};
+    record.peer.pid = peer_pid;
     record.channel = number;
     record.event = writer.events();
     record.kind = kind;
