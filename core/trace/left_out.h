@@ -45,7 +45,7 @@ struct CodedLeftOut {
   std::vector<std::byte> bytes;
   uint32_t ranges = 0, senders = 0;
 };
-inline constexpr uint64_t kMostOfLeftOut = 60;  // bytes of one range in a coded list
+inline constexpr uint64_t kMostOfLeftOut = 60, kLeastOfLeftOut = 6;  // bytes of one range in a coded list
 CodedLeftOut code_left_out(std::span<const LeftOut> ranges, uint64_t offset);
 // The list again, with offsets from the beginning of the block. None if the bytes are no list of so many ranges that
 // rise, do not overlap and end within `size` bytes.

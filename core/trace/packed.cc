@@ -52,7 +52,7 @@ std::optional<std::vector<std::byte>> read_left_out(int fd, const LeftOutHead& h
   const uint64_t frame = head.length + 8ull - sizeof head;
   if (head.length + 8ull < sizeof head || head.length + 8ull > left || head.ranges == 0 || head.ranges > kMostLeftOut ||
       head.senders > head.ranges || head.raw > head.ranges * (kMostOfLeftOut + sizeof(Uuid)) ||
-      frame > ZSTD_compressBound(head.raw))
+      head.raw < head.ranges * kLeastOfLeftOut + head.senders * sizeof(Uuid) || frame > ZSTD_compressBound(head.raw))
     return std::nullopt;
   std::vector<std::byte> stored(frame), list(head.raw);
   if (!read_exactly(fd, stored, at + sizeof head) ||
@@ -94,6 +94,11 @@ Result<void> add_frame(std::vector<std::byte>& frames, const char (&tag)[8], con
   memcpy(frames.data() + begin, &head, sizeof head);
   return {};
 }
+
+// What the lists of a file may take in memory: zstd makes a list of equal ranges a hundred times smaller, so that a
+// file of some kilobytes could name gigabytes of them. Beside each range stands a call with its times, which no
+// compression makes smaller than two bytes.
+constexpr uint64_t kMostListed = 64u << 20, kMostListedEach = 256;  // bytes; bytes for each byte of the file
 
 // The lists that stand before a block.
 class ListsBefore {
@@ -195,6 +200,12 @@ Result<PackedList> list_packed(int fd, const std::string& path) {
     if (!has_frame(head, list.end(), left - sizeof head)) return list;
     PackedBlock block{head.offset, head.size, at + sizeof head, head.stored, head.hash, is_columns(head), {}, {}};
     if (!before.give(block, list)) return list;
+    const uint64_t ranges = list.left_out.size() + list.repeated.size();
+    if (ranges * sizeof(LeftOut) > kMostListed + kMostListedEach * size)
+      return fail(ErrorCode::bad_input,
+                  "{} is damaged: its blocks leave out {} or more pieces, and a file of {} bytes cannot have so many. "
+                  "Copy the recording again",
+                  path, ranges, size);
     list.blocks.push_back(block);
     list.torn = false;
     at += sizeof head + head.stored;

@@ -55,6 +55,35 @@ class Packed : public ::testing::Test {
   std::vector<std::vector<std::byte>> parts_;
 };
 
+// Some kilobytes, of which each block leaves out more pieces than there are calls.
+TEST_F(Packed, ListsThatNoFileOfThatSizeCanHaveAreRefused) {
+  testing::Script script(0);
+  for (int n = 0; n < 24; n++) {
+    testing::EventSpec spec = script.call(100, SYS_read, {0, 0x1000, 2 << 20}, 2 << 20);
+    spec.parts.memory(0x1000, std::string(2 << 20, '\0'));
+    script.writer.add(spec);
+  }
+  ASSERT_TRUE(script.writer.save(recording_.path() + "/trace"));
+  auto plain = read_file(recording_.path() + "/trace");
+  ASSERT_TRUE(plain);
+  auto records = std::as_bytes(std::span(*plain)).subspan(4096);
+  auto writer = PackedWriter::create(path());
+  ASSERT_TRUE(writer);
+  while (!records.empty()) {
+    uint32_t block = 0;
+    memcpy(&block, records.data(), sizeof block);
+    std::vector<LeftOut> ranges;
+    for (uint64_t at = 256; at + 32 <= block; at += 32) ranges.push_back({writer->end() + at, 16, {}});
+    ASSERT_TRUE(writer->append(records.first(block), {ranges, 0}));
+    records = records.subspan(block);
+  }
+  EXPECT_LT(size(), 100'000u);
+  auto fd = open_file(path(), O_RDONLY);
+  auto list = list_packed(fd->get(), path());
+  ASSERT_FALSE(list);
+  EXPECT_NE(list.error().message.find("cannot have so many"), std::string::npos) << list.error().message;
+}
+
 TEST_F(Packed, BlocksComeBack) {
   write(true);
   PackedList all = list();
