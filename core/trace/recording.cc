@@ -429,6 +429,7 @@ Result<Recording> Recording::open(const std::string& path, Standby standby) {
                 "{} full`",
                 recording.path_, recording.path_);
   Namer(recording.nodes_).name_all();
+  for (size_t n = 0; n < recording.nodes_.size(); ++n) recording.by_uuid_.try_emplace(recording.nodes_[n].uuid, n);
   struct stat status;
   recording.readable_by_others_ = ::stat(recording.path_.c_str(), &status) == 0 && (status.st_mode & 077) != 0;
   return recording;
@@ -440,8 +441,8 @@ const NodeInfo* Recording::find(NodeId id) const {
 }
 
 const NodeInfo* Recording::find_uuid(const Uuid& uuid) const {
-  auto found = std::ranges::find(nodes_, uuid, &NodeInfo::uuid);
-  return found == nodes_.end() ? nullptr : &*found;
+  auto found = by_uuid_.find(uuid);
+  return found == by_uuid_.end() ? nullptr : &nodes_[found->second];
 }
 
 Result<NodeId> Recording::resolve(const std::string& name) const {

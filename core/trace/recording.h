@@ -134,6 +134,7 @@ class Recording {
   int64_t created_ns_ = 0;
   bool readable_by_others_ = false;
   std::vector<NodeInfo> nodes_;
+  std::map<Uuid, size_t> by_uuid_;  // index in nodes_
 };
 
 }  // namespace friday
