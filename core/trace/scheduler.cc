@@ -45,12 +45,24 @@ Scheduler::SlotEdge* Scheduler::missing_cause(uint32_t slot) {
 
 // Whether another node of the host is waiting with an event that returned before this node's next event was entered.
 bool Scheduler::held_back(uint32_t slot) const {
-  uint32_t host = facts_.nodes[slot].host;
-  if (hosts_[host].waiting == 0) return false;
-  uint64_t entry = next_time(slot).entry;
-  for (uint32_t other = 0; other < nodes_.size(); ++other)
-    if (nodes_[other].waiting && facts_.nodes[other].host == host && next_time(other).back < entry) return true;
-  return false;
+  const std::multiset<uint64_t>& waiting = hosts_[facts_.nodes[slot].host].waiting;
+  return !waiting.empty() && *waiting.begin() < next_time(slot).entry;
+}
+
+void Scheduler::wait_for(uint32_t slot, const SlotEdge& cause) {
+  nodes_[slot].waiting = true;
+  host_of(slot).waiting.insert(next_time(slot).back);
+  nodes_[cause.from].waiters.emplace(cause.from_event, slot);
+}
+
+// Continues a node, and those that were held back because of it.
+void Scheduler::wait_no_more(uint32_t slot) {
+  Host& host = host_of(slot);
+  nodes_[slot].waiting = false;
+  host.waiting.erase(host.waiting.find(next_time(slot).back));
+  push(slot);
+  for (uint32_t held : host.held) push(held);
+  host.held.clear();
 }
 
 void Scheduler::take(uint32_t slot) {
@@ -76,23 +88,14 @@ void Scheduler::take(uint32_t slot) {
   if (!node.waiters.empty()) wake(slot);
 }
 
-// Continues the nodes that waited for an event of this node, and the nodes that were held back because of them.
+// Continues the nodes that waited for an event of this node.
 void Scheduler::wake(uint32_t slot) {
   Node& node = nodes_[slot];
-  std::vector<Waiter> left;
-  for (const Waiter& waiter : node.waiters) {
-    if (waiter.event >= node.next) {
-      left.push_back(waiter);
-      continue;
-    }
-    Host& host = host_of(waiter.node);
-    nodes_[waiter.node].waiting = false;
-    --host.waiting;
-    push(waiter.node);
-    for (uint32_t held : host.held) push(held);
-    host.held.clear();
+  while (!node.waiters.empty() && node.waiters.begin()->first < node.next) {
+    const uint32_t waiter = node.waiters.begin()->second;
+    node.waiters.erase(node.waiters.begin());
+    wait_no_more(waiter);
   }
-  node.waiters = std::move(left);
 }
 
 // Nothing can be scheduled, so some edge is false. The earliest waiting event drops the cause that it waits for, or
@@ -113,16 +116,11 @@ void Scheduler::break_a_cycle() {
   SlotEdge* edge = missing_cause(first);
   FRIDAY_CHECK(edge) << "node " << facts_.nodes[first].id.value << " waits for nothing";
   schedule_.broken_.push_back(matches_.edges[edge->index]);
-  std::erase_if(nodes_[edge->from].waiters, [&](const Waiter& waiter) { return waiter.node == first; });
+  std::erase_if(nodes_[edge->from].waiters, [&](const auto& waiter) { return waiter.second == first; });
   uint64_t earliest = matches_.edges[edge->index].earliest;
   if (earliest < edge->from_event && nodes_[edge->from].next > earliest) edge->from_event = earliest;
   else edge->dropped = true;
-  Host& host = host_of(first);
-  nodes_[first].waiting = false;
-  --host.waiting;
-  push(first);
-  for (uint32_t held : host.held) push(held);
-  host.held.clear();
+  wait_no_more(first);
 }
 
 void Scheduler::append_turn(uint32_t slot) {
@@ -186,9 +184,7 @@ Schedule Scheduler::run() {
     // While no other node is due, continue with this one and leave the heap alone.
     for (bool due = true; due;) {
       if (SlotEdge* cause = missing_cause(slot)) {
-        nodes_[slot].waiting = true;
-        ++host_of(slot).waiting;
-        nodes_[cause->from].waiters.push_back({cause->from_event, slot});
+        wait_for(slot, *cause);
         break;
       }
       if (held_back(slot)) {

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <queue>
+#include <set>
 #include <vector>
 
 #include "core/trace/facts.h"
@@ -33,15 +35,11 @@ class Scheduler {
     uint32_t c = 0;
     auto operator<=>(const Clock&) const = default;
   };
-  struct Waiter {
-    uint64_t event;  // event of the node that is waited for
-    uint32_t node;   // node slot of the waiting node
-  };
   struct Node {
     uint64_t next = 0, count = 0;
-    size_t edge = 0, edge_end = 0;  // range in edges_ of its incoming edges that are not consumed yet
-    bool waiting = false;           // the next event waits for a cause
-    std::vector<Waiter> waiters;    // nodes that wait for an event of this node
+    size_t edge = 0, edge_end = 0;              // range in edges_ of its incoming edges that are not consumed yet
+    bool waiting = false;                       // the next event waits for a cause
+    std::multimap<uint64_t, uint32_t> waiters;  // event of this node -> node slot of a node that waits for it
     bool done() const { return next == count; }
   };
   struct SlotEdge {
@@ -52,9 +50,9 @@ class Scheduler {
   };
   struct Host {
     Clock clock;
-    uint32_t waiting = 0;         // how many of its nodes wait for a cause
-    std::vector<uint32_t> held;   // nodes held back because another node of the host waits
-    std::vector<uint32_t> order;  // node slot of each scheduled event, in order
+    std::multiset<uint64_t> waiting;  // when the next events of its nodes that wait for a cause returned
+    std::vector<uint32_t> held;       // nodes held back because another node of the host waits
+    std::vector<uint32_t> order;      // node slot of each scheduled event, in order
   };
 
   void push(uint32_t slot);
@@ -62,6 +60,8 @@ class Scheduler {
   SlotEdge* missing_cause(uint32_t slot);
   bool held_back(uint32_t slot) const;
   void take(uint32_t slot);
+  void wait_for(uint32_t slot, const SlotEdge& cause);
+  void wait_no_more(uint32_t slot);
   void wake(uint32_t slot);
   void break_a_cycle();
   void merge_hosts();
