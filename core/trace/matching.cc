@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "core/trace/matcher.h"
 
@@ -179,9 +181,41 @@ class PidTable {
   std::multimap<std::pair<uint32_t, uint32_t>, uint32_t> table_;
 };
 
-bool is_meant(const KillFact& kill, const NodeFacts& node) {
-  return kill.target <= 0 || std::ranges::find(node.threads, static_cast<uint32_t>(kill.target)) != node.threads.end();
-}
+// The kills of each node, by signal and target.
+class Kills {
+ public:
+  explicit Kills(const FactSet& facts) : facts_(facts), sent_(facts.nodes.size()) {
+    for (uint32_t slot = 0; slot < facts.nodes.size(); ++slot)
+      for (const KillFact& kill : facts.nodes[slot].kills)
+        sent_[slot][{kill.signal, std::max<int64_t>(kill.target, 0)}].push_back(&kill);
+  }
+  // The earliest kill of `from` that was meant for `to` and that it has not taken yet, if it took place before `time`.
+  const KillFact* take(uint32_t from, uint32_t to, int signal, uint64_t time) {
+    auto [place, is_new] = meant_.try_emplace({from, to, signal});
+    Meant& meant = place->second;
+    if (is_new) gather(from, facts_.nodes[to], signal, meant.kills);
+    if (meant.next == meant.kills.size() || meant.kills[meant.next]->time > time) return nullptr;
+    return meant.kills[meant.next++];
+  }
+
+ private:
+  struct Meant {
+    std::vector<const KillFact*> kills;
+    size_t next = 0;
+  };
+  void gather(uint32_t from, const NodeFacts& to, int signal, std::vector<const KillFact*>& kills) const {
+    std::set<int64_t> targets(to.threads.begin(), to.threads.end());
+    targets.insert(0);  // groups of processes
+    for (int64_t target : targets)
+      if (auto found = sent_[from].find({signal, target}); found != sent_[from].end())
+        kills.insert(kills.end(), found->second.begin(), found->second.end());
+    std::ranges::sort(kills, {}, [](const KillFact* kill) { return std::pair(kill->time, kill->event); });
+  }
+
+  const FactSet& facts_;
+  std::vector<std::map<std::pair<int, int64_t>, std::vector<const KillFact*>>> sent_;  // by node slot
+  std::map<std::tuple<uint32_t, uint32_t, int>, Meant> meant_;
+};
 
 }  // namespace
 
@@ -202,8 +236,7 @@ void Matcher::match_waits() {
 
 void Matcher::match_signals() {
   PidTable pids(facts_);
-  // (sender, receiver) -> which kills of the sender are matched
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<bool>> used;
+  Kills kills(facts_);
   for (uint32_t slot = 0; slot < facts_.nodes.size(); ++slot) {
     const NodeFacts& node = facts_.nodes[slot];
     for (const SignalFact& got : node.signals) {
@@ -217,15 +250,8 @@ void Matcher::match_signals() {
         if (from.times.back().entry <= got.time) add(sender, from.times.size() - 1, slot, got.event, EdgeKind::wait);
         continue;
       }
-      std::vector<bool>& taken = used[{sender, slot}];
-      taken.resize(from.kills.size());
-      for (size_t n = 0; n < from.kills.size(); ++n) {
-        const KillFact& kill = from.kills[n];
-        if (taken[n] || kill.signal != got.signal || kill.time > got.time || !is_meant(kill, node)) continue;
-        taken[n] = true;
-        add(sender, kill.event, slot, got.event, EdgeKind::signal);
-        break;
-      }
+      if (const KillFact* kill = kills.take(sender, slot, got.signal, got.time))
+        add(sender, kill->event, slot, got.event, EdgeKind::signal);
     }
   }
 }
@@ -242,6 +268,43 @@ EdgeKind kind_of(Shared kind) {
   }
   return EdgeKind::file;
 }
+
+}  // namespace
+
+namespace {
+
+// The last release of one object by each node, the newest last.
+class LastReleases {
+ public:
+  void let_go(uint32_t node, uint64_t event) {
+    if (auto place = place_.find(node); place != place_.end()) {
+      newest_.erase(place->second);
+      place->second = ++count_;
+    } else {
+      place_[node] = ++count_;
+    }
+    newest_[count_] = {node, event};
+  }
+  // Calls f(node, event) for all that the node has not seen yet. An acquire that is a release too comes after all that
+  // was before, so whoever follows it follows these.
+  template <typename F>
+  void acquire(uint32_t node, uint64_t event, F f) {
+    const uint64_t seen = std::exchange(seen_[node], count_);
+    for (auto at = newest_.rbegin(); at != newest_.rend() && at->first > seen; ++at)
+      if (at->second.first != node) f(at->second.first, at->second.second);
+    const auto own = place_.find(node);
+    if (own == place_.end() || newest_.at(own->second).second != event) return;
+    const auto [of, number] = *own;
+    newest_ = {{number, {node, event}}};
+    place_ = {{of, number}};
+  }
+
+ private:
+  uint64_t count_ = 0;
+  std::map<uint64_t, std::pair<uint32_t, uint64_t>> newest_;  // number of the release -> node, event
+  std::unordered_map<uint32_t, uint64_t> place_;              // node -> number of its last release
+  std::unordered_map<uint32_t, uint64_t> seen_;               // node -> number of the last release that it knows
+};
 
 }  // namespace
 
@@ -269,21 +332,16 @@ void Matcher::match_shared() {
     bool shared = false;
     for (; end < all.size() && all[end].same(all[begin]); ++end) shared |= all[end].node != all[begin].node;
     if (!shared) continue;
-    std::map<uint32_t, uint64_t> last;  // node -> its last release
-    // (from, to) -> latest event of `from` that already precedes `to`
-    std::map<std::pair<uint32_t, uint32_t>, uint64_t> already;
+    LastReleases last;
     for (size_t n = begin; n < end; ++n) {
       const Access& access = all[n];
       if (access.use->lets_go) {
-        last[access.node] = access.use->event;
+        last.let_go(access.node, access.use->event);
         continue;
       }
-      for (auto [from, event] : last) {
-        auto [known, is_new] = already.try_emplace({from, access.node}, event);
-        if (!is_new && known->second == event) continue;
-        known->second = event;
+      last.acquire(access.node, access.use->event, [&](uint32_t from, uint64_t event) {
         add(from, event, access.node, access.use->event, kind_of(access.use->kind));
-      }
+      });
     }
   }
 }

@@ -402,6 +402,32 @@ TEST(Matching, FileReadsFollowWritesOfOtherNodes) {
   EXPECT_EQ(world.count(EdgeKind::file), 1u);
 }
 
+// Whoever takes a lock comes after the last who had it, and so after all before: no edge is needed from each of them.
+TEST(Matching, ALockIsHandedOnByOneEdge) {
+  constexpr uint64_t kNodes = 12, kRounds = 10;
+  std::vector<std::unique_ptr<Script>> nodes;
+  std::vector<Script*> scripts;
+  for (uint64_t n = 0; n < kNodes; ++n) {
+    nodes.push_back(std::make_unique<Script>(static_cast<uint8_t>(n)));
+    nodes[n]->channel(1, format::kChannelFile, 3, {}, {}, 777);
+    scripts.push_back(nodes[n].get());
+  }
+  for (uint64_t round = 0; round < kRounds; ++round)
+    for (uint64_t n = 0; n < kNodes; ++n) {
+      nodes[n]->plain(1000 * round + 50 * n + 100, SYS_flock, {3, 2});
+      nodes[n]->plain(1000 * round + 50 * n + 120, SYS_flock, {3, 8});
+    }
+  World world(scripts);
+  EXPECT_EQ(world.count(EdgeKind::lock), kNodes * kRounds - 1);
+  for (uint64_t round = 0; round < kRounds; ++round)
+    for (uint64_t n = 0; n < kNodes; ++n) {
+      if (n + round == 0) continue;
+      EXPECT_TRUE(world.has(EdgeKind::lock, static_cast<uint32_t>(n ? n - 1 : kNodes - 1),
+                            2 * (n ? round : round - 1) + 1, static_cast<uint32_t>(n), 2 * round))
+          << round << " " << n;
+    }
+}
+
 TEST(Schedule, ACallThatLetTheTokenGoSendsAtItsEntry) {
   Script a(0), b(1);
   connect_streams(a, b);
