@@ -35,6 +35,7 @@ struct Inheritance {
   std::unordered_map<uint64_t, Inherited> channels;
   Locked locked;
   std::set<int> broadcasting;
+  std::map<int, int> undescribed;
   std::optional<std::string> cwd;
 };
 struct Inheritances {
@@ -102,7 +103,9 @@ class NodeWalk {
   // exec share them
   Locked locked_;
   std::optional<std::string> cwd_;  // empty after fchdir(2), which may lead anywhere
-  std::set<int> broadcasting_;      // descriptors of sockets that may broadcast, and that no channel describes yet
+  // Duplicates of descriptors that no channel describes yet, each with the first of them; so has the first itself.
+  std::map<int, int> undescribed_;
+  std::set<int> broadcasting_;  // descriptors of sockets that may broadcast, and that no channel describes yet
   struct Release {
     uint64_t event, time;
   };
@@ -173,6 +176,7 @@ void NodeWalk::attach(int fd, uint64_t number) {
 
 void NodeWalk::detach(int fd) {
   broadcasting_.erase(fd);
+  undescribed_.erase(fd);
   auto found = descriptors_.find(fd);
   if (found == descriptors_.end()) return;
   Channel* known = channel(found->second);
@@ -199,6 +203,7 @@ void NodeWalk::inherit(const Inheritance& inheritance) {
   for (auto [fd, number] : inheritance.descriptors) attach(fd, number);
   locked_ = inheritance.locked;
   broadcasting_ = inheritance.broadcasting;
+  undescribed_ = inheritance.undescribed;
   cwd_ = inheritance.cwd;
 }
 
@@ -261,8 +266,15 @@ void NodeWalk::on_channel(const ChannelRecord& record, const ChannelPositions* b
   if (known->is_datagram() && known->socket_type == SOCK_RAW)
     known->local.port = known->remote.port = static_cast<uint16_t>(record.protocol);
   known->may_broadcast |= broadcasting_.contains(record.fd);
-  attach(record.fd, known->number);
-  broadcasting_.erase(record.fd);
+  std::vector<int> all{record.fd};
+  if (auto described = undescribed_.find(record.fd); described != undescribed_.end())
+    for (const int first = described->second; auto [fd, of] : undescribed_)
+      if (of == first && fd != record.fd) all.push_back(fd);
+  for (int fd : all) {
+    attach(fd, known->number);
+    undescribed_.erase(fd);
+    broadcasting_.erase(fd);
+  }
 }
 
 // A call that returned while another process held the turn counts as returned when this process got the turn.
@@ -302,12 +314,16 @@ void NodeWalk::stamp(EventView event) {
   }
 }
 
-// What another node inherits from this one here.
+// What another node inherits from this one here: of the channels, those that it has a descriptor of.
 Inheritance NodeWalk::leave() const {
-  Inheritance left{descriptors_, inherited_, locked_, broadcasting_, cwd_};
-  for (auto [number, index] : numbers_) {
-    const Channel& known = set_.channels[index];
-    left.channels[number] = {index, known.out.empty() ? known.out_seed : known.out.back().hash};
+  Inheritance left{descriptors_, {}, locked_, broadcasting_, undescribed_, cwd_};
+  for (auto [fd, number] : descriptors_) {
+    if (auto own = numbers_.find(number); own != numbers_.end()) {
+      const Channel& known = set_.channels[own->second];
+      left.channels[number] = {own->second, known.out.empty() ? known.out_seed : known.out.back().hash};
+    } else if (auto parents = inherited_.find(number); parents != inherited_.end()) {
+      left.channels[number] = parents->second;
+    }
   }
   return left;
 }
@@ -520,8 +536,13 @@ void NodeWalk::on_descriptor_call(EventView event) {
                               : (flags & shim::kDuplicates) != 0;
   if (duplicates && result >= 0 && static_cast<uint64_t>(result) != fd) {
     auto from = descriptors_.find(static_cast<int>(fd));
-    if (from != descriptors_.end()) attach(static_cast<int>(result), from->second);
-    else detach(static_cast<int>(result));
+    if (from != descriptors_.end()) {
+      attach(static_cast<int>(result), from->second);
+    } else {
+      detach(static_cast<int>(result));
+      const int first = undescribed_.try_emplace(static_cast<int>(fd), static_cast<int>(fd)).first->second;
+      undescribed_[static_cast<int>(result)] = first;
+    }
   }
   if ((flags & shim::kAccepts) && result >= 0)
     if (Channel* known = channel_of_fd(static_cast<uint64_t>(result))) {
