@@ -277,33 +277,38 @@ namespace {
 class LastReleases {
  public:
   void let_go(uint32_t node, uint64_t event) {
-    if (auto place = place_.find(node); place != place_.end()) {
-      newest_.erase(place->second);
-      place->second = ++count_;
-    } else {
-      place_[node] = ++count_;
-    }
-    newest_[count_] = {node, event};
+    if (auto place = place_.find(node); place != place_.end()) newest_.erase(place->second);
+    place_[node] = ++count_;
+    const auto known = known_.find(node);
+    newest_[count_] = {node, event, known != known_.end() && known->second.event < event ? known->second.seen : 0};
   }
-  // Calls f(node, event) for all that the node has not seen yet. An acquire that is a release too comes after all that
-  // was before, so whoever follows it follows these.
+  // Calls f(node, event) for the releases that the node has to follow and has not seen yet. Those that another one of
+  // them follows are left out.
   template <typename F>
   void acquire(uint32_t node, uint64_t event, F f) {
-    const uint64_t seen = std::exchange(seen_[node], count_);
-    for (auto at = newest_.rbegin(); at != newest_.rend() && at->first > seen; ++at)
-      if (at->second.first != node) f(at->second.first, at->second.second);
-    const auto own = place_.find(node);
-    if (own == place_.end() || newest_.at(own->second).second != event) return;
-    const auto [of, number] = *own;
-    newest_ = {{number, {node, event}}};
-    place_ = {{of, number}};
+    Known& known = known_[node];
+    uint64_t covered = known.seen;
+    for (auto at = newest_.rbegin(); at != newest_.rend() && at->first > covered; ++at) {
+      if (at->second.node == node) continue;
+      f(at->second.node, at->second.event);
+      covered = std::max(covered, at->second.covers);
+    }
+    known = {event, count_};
   }
 
  private:
+  struct Release {
+    uint32_t node;
+    uint64_t event;
+    uint64_t covers;  // number of the last release that an earlier event of the node follows
+  };
+  struct Known {
+    uint64_t event = 0, seen = 0;  // the node's last acquire, and the number of the last release before it
+  };
   uint64_t count_ = 0;
-  std::map<uint64_t, std::pair<uint32_t, uint64_t>> newest_;  // number of the release -> node, event
-  std::unordered_map<uint32_t, uint64_t> place_;              // node -> number of its last release
-  std::unordered_map<uint32_t, uint64_t> seen_;               // node -> number of the last release that it knows
+  std::map<uint64_t, Release> newest_;            // by number
+  std::unordered_map<uint32_t, uint64_t> place_;  // node -> number of its last release
+  std::unordered_map<uint32_t, Known> known_;     // by node
 };
 
 }  // namespace

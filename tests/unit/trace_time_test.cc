@@ -428,6 +428,23 @@ TEST(Matching, ALockIsHandedOnByOneEdge) {
     }
 }
 
+// Two who wait for the same unlock, and share the lock then: an acquire's entry says nothing of what it waited for.
+TEST(Matching, WhoSharesALockFollowsTheUnlockToo) {
+  Script owner(0), first(1), second(2);
+  for (Script* script : {&owner, &first, &second}) script->channel(1, format::kChannelFile, 3, {}, {}, 777);
+  owner.plain(100, SYS_flock, {3, 2});
+  const uint64_t unlocked = owner.plain(500, SYS_flock, {3, 8});
+  std::vector<uint64_t> shared;
+  for (Script* script : {&first, &second}) {
+    EventSpec waits = script->call(200, SYS_flock, {3, 1});
+    waits.return_ticks = 600 + 10 * shared.size();
+    shared.push_back(script->writer.add(waits));
+  }
+  World world({&owner, &first, &second});
+  EXPECT_TRUE(world.has(EdgeKind::lock, 0, unlocked, 1, shared[0]));
+  EXPECT_TRUE(world.has(EdgeKind::lock, 0, unlocked, 2, shared[1]));
+}
+
 TEST(Schedule, ACallThatLetTheTokenGoSendsAtItsEntry) {
   Script a(0), b(1);
   connect_streams(a, b);
