@@ -42,19 +42,13 @@ struct RecordOptions {
   bool print_systemd = false, print_container = false;
 };
 
-std::string readable_size(uint64_t bytes) {
-  if (bytes < 10 * 1024) return fmt::format("{} B", bytes);
-  if (bytes < 10u << 20) return fmt::format("{} KiB", bytes >> 10);
-  return fmt::format("{} MiB", bytes >> 20);
-}
-
 // Formats how much one or several nodes recorded.
 std::string amount(const NodeSummary& node) {
-  return fmt::format("{}, {}{}{}", counted(node.events, "event"), readable_size(node.bytes),
-                     node.stored ? fmt::format(" ({} on disk)", readable_size(node.stored)) : "",
-                     node.left_out ? fmt::format(", of which {} are left out, as a replay makes them again",
-                                                 readable_size(node.left_out))
-                                   : "");
+  return fmt::format(
+      "{}, {}{}{}", counted(node.events, "event"), size_text(node.bytes),
+      node.stored ? fmt::format(" ({} on disk)", size_text(node.stored)) : "",
+      node.left_out ? fmt::format(", of which {} are left out, as a replay makes them again", size_text(node.left_out))
+                    : "");
 }
 
 // Prints a line for each node; if there are many, only for nodes with a noteworthy end.
@@ -93,11 +87,10 @@ void print_over_budget(const RecordOptions& options, const std::vector<NodeSumma
     if (static_cast<double>(stored) <= allowed) continue;
     const std::string why =
         node.foreign > stored / 2
-            ? fmt::format("no recorded program is known to have sent {} of what it received",
-                          readable_size(node.foreign))
+            ? fmt::format("no recorded program is known to have sent {} of what it received", size_text(node.foreign))
             : "its events, what it had at the start and what no replay of another node makes again need that";
     say(stderr, "friday: node {} {} took {} a second, more than --budget {}: {}\n", node.id, node.name,
-        readable_size(static_cast<uint64_t>(static_cast<double>(stored) / std::max(node.seconds, 1.0))), options.budget,
+        size_text(static_cast<uint64_t>(static_cast<double>(stored) / std::max(node.seconds, 1.0))), options.budget,
         why);
   }
 }
