@@ -408,6 +408,19 @@ std::string describe(const NodeEnd& end) {
   return "unknown";
 }
 
+Result<void> check_recording(const std::string& path) {
+  FRIDAY_TRY_VOID(read_recording_json(path));
+  return {};
+}
+
+Error nothing_recorded(const std::string& path) {
+  return {
+      ErrorCode::bad_input,
+      fmt::format("nothing of {} is recorded yet: its programs are on standby. Switch the recording on with `friday "
+                  "live {} full`",
+                  path, path)};
+}
+
 Result<Recording> Recording::open(const std::string& path, Standby standby) {
   Recording recording;
   recording.path_ = path;
@@ -423,11 +436,7 @@ Result<Recording> Recording::open(const std::string& path, Standby standby) {
     if (!described && !node.problem) node.problem = Error{ErrorCode::bad_input, described.error().message, id.value};
     if (!node.on_standby || standby == Standby::shown) recording.nodes_.push_back(std::move(node));
   }
-  if (recording.nodes_.empty())
-    return fail(ErrorCode::bad_input,
-                "nothing of {} is recorded yet: its programs are on standby. Switch the recording on with `friday live "
-                "{} full`",
-                recording.path_, recording.path_);
+  if (recording.nodes_.empty()) return std::unexpected(nothing_recorded(recording.path_));
   Namer(recording.nodes_).name_all();
   for (size_t n = 0; n < recording.nodes_.size(); ++n) recording.by_uuid_.try_emplace(recording.nodes_[n].uuid, n);
   struct stat status;

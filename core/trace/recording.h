@@ -97,6 +97,11 @@ struct NodeInfo {
 bool program_lives(const NodeInfo& node);
 bool recorder_lives(const NodeInfo& node);
 
+// Fails unless `path` is a recording that this version can read. Looks at recording.json only, not at the nodes.
+Result<void> check_recording(const std::string& path);
+// What is said of a recording that has no nodes yet.
+Error nothing_recorded(const std::string& path);
+
 class Recording {
  public:
   // Fails if `path` is not a recording that this version can read, or if it has no nodes. Processes on standby are no

@@ -67,6 +67,7 @@ class Saver {
       const auto still = stand_still(from_, kLongestBlock);
       if (!still) return std::unexpected(still.error());
       FRIDAY_TRY_VOID(look());
+      if (ids_.empty()) return std::unexpected(nothing_recorded(from_));
       FRIDAY_TRY_VOID(await_images());
       FRIDAY_TRY_VOID(make_directory(draft.path() + "/nodes"));
       for (const std::string& id : ids_) FRIDAY_TRY_VOID(take_node(id, fmt::format("{}/nodes/{}", draft.path(), id)));
@@ -296,7 +297,7 @@ Result<std::string> place_for(const std::string& recording, const std::string& p
 }  // namespace
 
 Result<Saved> save_recording(const std::string& path, const std::string& place, Progress::Tell tell) {
-  FRIDAY_TRY_VOID(Recording::open(path));
+  FRIDAY_TRY_VOID(check_recording(path));
   std::error_code error;
   const std::string from = fs::canonical(path, error).string();
   if (error) return fail(ErrorCode::bad_input, "cannot resolve {}: {}", path, error.message());
