@@ -221,9 +221,9 @@ class Handler:
         self._namespace = namespace
         if filename.startswith("<"):  # otherwise it is a file, which linecache finds
             register_source(filename, source, first_line)
-        self.run = self._compile(declared)
+        self.run: Any = self._compile(declared)
 
-    def _compile(self, declared: Collection[str]) -> Callable[[], Any]:
+    def _compile(self, declared: Collection[str]) -> FunctionType:
         module = parse(self.source, self.filename, first_line=self.first_line)
         where = module.body[0] if module.body else ast.Pass(lineno=self.first_line, col_offset=0,
                                                             end_lineno=self.first_line, end_col_offset=0)
@@ -245,14 +245,14 @@ class Handler:
         return cell_values(self.run)
 
     def declare(self, declared: Collection[str]) -> None:
-        """Compiles again if some of the handler's own names have become the session's; the others keep their values."""
+        """Compiles again if some of the handler's own names have become the session's. The others keep their values and their cells, which
+        are what goes back in time (states.py)."""
         if not any(name in declared for name in self.own):
             return
-        values = self.values
-        self.run = self._compile(declared)
-        for name, cell in zip(self.own, self.run.__closure__ or ()):
-            if name in values:
-                cell.cell_contents = values[name]
+        cells = dict(zip(self.own, self.run.__closure__ or ()))
+        made = self._compile(declared)
+        closure = tuple(cells.get(name, cell) for name, cell in zip(made.__code__.co_freevars, made.__closure__ or ()))
+        self.run = FunctionType(made.__code__, made.__globals__, made.__name__, None, closure)
 
 
 def cell_values(function: Callable[..., Any]) -> dict[str, Any]:

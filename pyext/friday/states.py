@@ -14,6 +14,7 @@ import array
 import bisect
 import collections
 import contextlib
+import functools
 import io
 import random
 import sys
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .sessions import Session
 
 _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, types.CodeType, types.BuiltinFunctionType)
+_CONTAINERS = (dict, list, collections.deque, set, bytearray, array.array)
 _UNCOPYABLE = (io.IOBase, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _LIBRARIES = tuple(filter(None, {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})) + ("/usr/lib/python3",)
 
@@ -75,9 +77,15 @@ class Snapshot:
         if isinstance(thing, types.ModuleType):
             return self._keep_module(thing) if _is_users(thing) else []
         if isinstance(thing, types.FunctionType):
-            cells = list(thing.__closure__ or ())
             module = sys.modules.get(thing.__module__ or "")
-            return [*cells, *(thing.__defaults__ or ()), *(thing.__dict__.values()), *([module] if module and _is_users(module) else [])]
+            return [*(thing.__closure__ or ()), thing.__defaults__, thing.__kwdefaults__, *self._keep_attributes(thing),
+                    *([module] if module and _is_users(module) else [])]
+        if isinstance(thing, functools.partial):
+            return [thing.func, thing.args, thing.keywords, *self._keep_attributes(thing)]
+        if isinstance(thing, (staticmethod, classmethod)):
+            return [thing.__func__]
+        if isinstance(thing, property):
+            return [thing.fget, thing.fset, thing.fdel]
         if isinstance(thing, type):
             return self._keep_class(thing) if _is_users_class(thing) else []
         if isinstance(thing, types.MethodType):
@@ -95,7 +103,7 @@ class Snapshot:
         if isinstance(thing, dict):
             items = self._add(thing, _restore_dict(thing), list(dict.items(thing)))
             inner += [part for item in items for part in item]
-        elif isinstance(thing, (list, collections.deque, set, bytearray, array.array)):
+        elif isinstance(thing, _CONTAINERS):
             contents = self._add(thing, _restore_sequence(thing), list(thing))
             inner += contents if not isinstance(thing, (bytearray, array.array)) else []
         elif isinstance(thing, random.Random):
@@ -113,6 +121,8 @@ class Snapshot:
     def _keep_class(self, kind: type) -> list[Any]:
         inner = []
         for name, value in list(vars(kind).items()):
+            if isinstance(value, (types.FunctionType, staticmethod, classmethod, property)):
+                inner.append(value)
             if not name.startswith("__") and not isinstance(value, (staticmethod, classmethod, property)):
                 inner.append(self._add(kind, _restore_class(kind, name), value))
         return inner
@@ -159,7 +169,9 @@ def _is_opaque(thing: Any) -> bool:
     kind = type(thing)
     if kind.__module__ in ("_thread", "threading", "socket", "_socket", "selectors", "subprocess", "queue", "sqlite3"):
         return True
-    return hasattr(kind, "__next__") and not hasattr(thing, "__dict__")
+    if isinstance(thing, _CONTAINERS) or hasattr(thing, "__dict__") or any(_slots(each) for each in kind.__mro__):
+        return False
+    return hasattr(kind, "__next__") or kind.__hash__ is None  # what cannot be hashed can be changed: an array of numpy
 
 
 def _slots(kind: type) -> tuple[str, ...]:

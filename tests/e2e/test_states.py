@@ -8,6 +8,7 @@ pytestmark = pytest.mark.limit(240)
 
 SCRIPT = """
 import collections
+import functools
 from collections import Counter, defaultdict, deque
 total = 0
 seen = []
@@ -21,8 +22,18 @@ class Seen:
     def add(self, key):
         self.rows.setdefault(key, []).append(len(self.rows))
         type(self).count += 1
+    @staticmethod
+    def note(key, noted=[]):
+        noted.append(key)
+        return noted
 kept = Seen()
 alias = seen
+def tally(key, *, all={}):
+    tally.calls += 1
+    all[key] = tally.calls
+    return all
+tally.calls = 0
+into = functools.partial(lambda rows, key, of: rows.append(key) or of.add(key), [], of=set())
 """
 HANDLER = """
 total += 1
@@ -32,6 +43,8 @@ by_node[int(__NODE__)] += 1
 last.append(total)
 kept.add(int(__NODE__))
 session.state.latest = mine
+session.state.told = dict(tally(int(__NODE__))), list(Seen.note(total))
+into(total)
 cont
 """
 
@@ -48,7 +61,7 @@ def collected(session):
     space = session.namespace
     assert space["alias"] is space["seen"]
     return (space["total"], list(space["seen"]), dict(space["by_node"]), list(space["last"]), {k: list(v) for k, v in space["kept"].rows.items()}, space["Seen"].count,
-            getattr(session.state, "latest", None))
+            getattr(session.state, "latest", None), getattr(session.state, "told", None), space["tally"].calls, list(space["into"].args[0]), set(space["into"].keywords["of"]))
 
 
 def truth_at(ring, opened, places):
@@ -98,7 +111,7 @@ def test_going_back_by_hits_undo_and_restart(ring, opened):
         stop = session.reverse_continue()
         assert (stop.node, stop.event, collected(session)) == (node, event, state)
     session.restart()
-    assert collected(session) == (0, [], {}, [], {}, 0, None)
+    assert collected(session) == (0, [], {}, [], {}, 0, None, None, 0, [], set())
     session.backend.note_move(session.states.tag())
     session.run()
     first = collected(session)
@@ -158,6 +171,27 @@ def test_searches_leave_it_as_it_is(ring, opened):
         session.run()
         session.when("srv.seq", nodes=[1])
     assert notices == []
+
+
+def test_a_handlers_own_names_go_back_behind_a_declaration(ring, opened):
+    """A name that `py` declares makes the handler be compiled again; the others that it has go back as before."""
+    session = opened(ring)
+    session.set_checkpoints(True, names=True)
+    session.console = True
+    session.execute("n = 0")
+    session.set_block(session.watch("srv.successor"), "n += 1\nown = n\nrows = rows + [n] if n > 1 else [n]\nother = n\ncont")
+    session.every(seconds=0.1)
+    handler = session.points[1].handler
+    stops = []
+    while (stop := session.run()).kind != "end":
+        stops.append((session.mark(), handler.values.get("own"), handler.values.get("rows")))
+        if len(stops) == 2:
+            session.execute("other = 0")
+            assert "other" not in handler.own
+    assert len(stops) > 3 and stops[1][1] != stops[-1][1], "the handler ran behind the declaration, too"
+    for mark, own, rows in (stops[0], stops[-1], stops[1]):
+        session.goto(mark)
+        assert (session.namespace["n"], handler.values.get("own"), handler.values.get("rows")) == (own or 0, own, rows)
 
 
 def test_what_the_user_sets_belongs_to_no_time(ring, opened):
