@@ -41,15 +41,14 @@ class Decoders(dict[Any, Callable[..., Any]]):
 
     def __init__(self, session: "Session") -> None:
         super().__init__()
-        self._session = session
+        self._types, self._backend = session.types, session.backend
 
     def __missing__(self, type_id: Any) -> Callable[..., Any]:
-        session = self._session
-        type_ = session.types[type_id].resolved
+        type_ = self._types[type_id].resolved
         if type_.containers:
-            found = containers.decoder(type_, session.backend.read_memory)
+            found = containers.decoder(type_, self._backend.read_memory)
         else:
-            found = session.types.decoder(type_id, session.backend.read_string)
+            found = self._types.decoder(type_id, self._backend.read_string)
         self[type_id] = found
         return found
 

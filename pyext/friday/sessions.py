@@ -102,7 +102,7 @@ class Session(Past):
         self.plans = Plans(backend)
         self.decoders = Decoders(self)
         self.ended: set[int] = set()  # ids of the nodes that have ended
-        self.nodes = Nodes(self, backend.nodes(), backend.states)  # all nodes of the recording
+        self.nodes = Nodes(self, backend.nodes(), lambda: self.backend.states())  # all nodes of the recording
         self._arrays: dict[tuple[int, str], Type] = {}  # the types of expressions that were seen to be arrays
         self.names = Names(self)
         self.signals = Handling(self)  # what the console does about signals of the nodes: `handle`
@@ -120,6 +120,7 @@ class Session(Past):
         self._ended_noted: set[int] = set()
         self.at_end_functions: list[Callable[[], Any]] = []
         self.at_exit_functions: list[Callable[[Stop], Any]] = []
+        self._after_handlers: list[Callable[[], Any]] = []  # called when the handlers of an event have run
         self._executed = 0
         self._running = False
         self._in_handler = False
@@ -575,7 +576,8 @@ class Session(Past):
         points = self.points
         halt = False
         self._in_handler = True
-        if any(id_ in points and points[id_].run is not None for id_ in ids):
+        handled = [points[id_] for id_ in ids if id_ in points and points[id_].run is not None]
+        if handled:
             self.states.ran()
         for point in [points.get(id_) for id_ in ids]:
             self._point = point
@@ -601,6 +603,8 @@ class Session(Past):
             except Exception as error:
                 self._explain(point, error)
                 raise
+        for function in self._after_handlers if any(not point.purpose for point in handled) else ():
+            function()
         self._in_handler = False
         halt = halt or self.stop_asked
         if stop.message and not (halt and self.console):

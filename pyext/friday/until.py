@@ -4,17 +4,23 @@
 The predicate is any Python. Its reads of the nodes are observed while it is evaluated, and each expression that it reads is
 watched on its node: the predicate is evaluated again after every write that changes one of them. Expressions that it reads for the
 first time later (in another branch, on another node) are watched from then on. The predicate is also evaluated every `POLL`
-seconds of logical time if it reads something that cannot be watched (a call, a local out of scope), fails for the present (on a
-node that has not started), or reads nothing; and when a node ends, since that changes which nodes are alive.
+seconds of logical time if it reads something that cannot be watched (a call, a local out of scope, a clock, a view, which nodes have
+started: whatever it asks of the core in another way), fails for the present (on a node that has not started), or reads nothing; after
+handlers, which may have changed what it reads in Python; and when a node ends, since that changes which nodes are alive. Going back,
+what handlers have collected is not what it was at the places that are looked at, so a predicate that reads it is refused.
 """
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import at
-from .containers import Items, Map
-from .errors import BadAddress, Error, NodeEnded, NodeNotStarted, NoNode, OptimizedOut, OutOfScope
+from .containers import HoldingArray, HoldingStruct, Items, Map
+from .errors import BadAddress, Error, NodeEnded, NodeNotStarted, NoNode, OptimizedOut, OutOfScope, UsageError
+from .handlers import Handler, names_in
 from .language import fill
+from .nodes import NodeMap
+from .values import Bytes
 
 if TYPE_CHECKING:
     from .backend import Stop
@@ -27,6 +33,23 @@ POLL = 0.01
 NOT_YET = (NodeNotStarted, NodeEnded, BadAddress, OutOfScope, OptimizedOut, NoNode)
 
 
+# What never changes in a session, of all that the core can be asked.
+_FIXED = frozenset(("plan", "forget", "types", "nodes", "event_count", "total_events"))
+_STARTS = frozenset(("alive", "states"))  # changes when a node starts or ends
+
+
+class _Observed:
+    """The core as a predicate sees it while it is evaluated: notes when it is asked what may change without a write that is watched."""
+
+    def __init__(self, backend: Any, until: "Until") -> None:
+        self._backend, self._until = backend, until
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FIXED and not (name in _STARTS and self._until._sees_ends and "not started" not in self._backend.states()):
+            self._until._elsewhere = True
+        return getattr(self._backend, name)
+
+
 class Until:
     """One run up to a predicate. Its stop points are gone when `run` returns; `holds` says whether the predicate stopped it."""
 
@@ -34,7 +57,8 @@ class Until:
     # After which errors of a look what it has read decides the next one, if it can be watched: a value that is there at once when a
     # node starts is no write.
     DECIDED: "tuple[type[Exception], ...]" = ()
-    _elsewhere = False  # the last evaluation has read a text or a container, whose contents are in memory that is not watched
+    _elsewhere = False  # the last evaluation has read what is not watched, such as the contents of a text or a container, or a clock
+    _sees_ends = True  # it is evaluated when a node ends
 
     def __init__(self, session: "Session", predicate: Callable[[], Any]) -> None:
         self.holds = False
@@ -61,10 +85,12 @@ class Until:
             if self.holds:
                 return None
             self._session.at_exit(node_ended)
+            self._session._after_handlers.append(self._check)
             return resume()
         finally:
             if node_ended in self._session.at_exit_functions:
                 self._session.at_exit_functions.remove(node_ended)
+                self._session._after_handlers.remove(self._check)
             self._delete_points()
 
     def _delete_points(self) -> None:
@@ -107,22 +133,23 @@ class Until:
 
     def _evaluate(self, reads: set[tuple[int, str]]) -> Any:
         session = self._session
-        real, here = session.read, session.here
+        real, here, backend = session.read, session.here, session.backend
         self._elsewhere = False
 
         def read(node: Any, text: str, *rest: Any) -> Any:
             where = session.id_of(node)
             reads.add((where, text if not rest else fill(session, where, text, *rest)))
             value = real(node, text, *rest)
-            self._elsewhere |= isinstance(value, (str, Items, Map))
+            self._elsewhere |= isinstance(value, (str, Bytes, Items, Map, HoldingStruct, HoldingArray))
             return value
         session.here = self._here
         session.read = session.namespace[at.READ] = read
+        session.backend = _Observed(backend, self)  # type: ignore[assignment]
         try:
             return self._predicate()
         finally:
             session.read = session.namespace[at.READ] = real
-            session.here = here
+            session.here, session.backend = here, backend
 
     def _watch(self, node: int, text: str) -> bool:
         try:
@@ -139,11 +166,25 @@ class UntilBack(Until):
     PURPOSE = "reverse-continue until"
     # A place is behind a write, and a node that does not run writes nothing.
     DECIDED = (NodeNotStarted, NodeEnded)
+    _sees_ends = False
+
+    def _refuse_collected(self) -> None:
+        """Raises UsageError if the predicate reads names that handlers change: at the places that are looked at they do not have the values
+        that they had there."""
+        session = self._session
+        used = names_in(self._predicate, session.namespace)
+        handlers = [point.handler.run if isinstance(point.handler, Handler) else point.handler for point in session.points.values() if point.handler is not None]
+        collected = {name for each in (*handlers, *session.at_exit_functions) for name in names_in(each, session.namespace)}
+        names = sorted(name for name in used & collected & session.declared if not callable(session.namespace[name]) and not isinstance(session.namespace[name], (ModuleType, NodeMap)))
+        if names:
+            raise UsageError(f"`{names[0]}` is what handlers collect, and while the group is searched backwards it is not what it was at each place: "
+                             "let the expression read what is in the nodes, or use `continue until` from an earlier place")
 
     def run_back(self) -> "Stop | None":
         """None if the predicate holds where the group stands, or if it held nowhere before; the group stands where it stood then. Other
         stop points without a handler stop the group as usual."""
         session = self._session
+        self._refuse_collected()
         try:
             reads, complete = self._look()
             if self.holds:

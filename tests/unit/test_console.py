@@ -586,6 +586,27 @@ def test_continue_until_what_reads_nothing_or_fails_for_now_is_looked_at_on_the_
     assert "NameError" in (said := capsys.readouterr().err) and "SyntaxError" in said and not backend.points
 
 
+@pytest.mark.parametrize("condition, done", [
+    ("@0(x) == 0 and __LOGICALCLOCK__ >= 2", 2), ("@0(x) == 0 and __REALCLOCK__ >= 1002", 2), ("@0(x) == 0 and @1(__REALCLOCK__) >= 1002", 2),
+    ("@0(x) == 0 and count == 2", 3), ("@0(x) == 0 and session.nodes[1].state == 'alive'", 4), ("@0(x) == 0 and len(__ALL__) == 2", 4),
+    ("@0(x) == 0 and session.nodes[0].view('rows')[1] == 5", 5)])
+def test_continue_until_what_changes_without_a_write_that_is_watched(out, condition, done):
+    """Clocks, what handlers collect, which nodes are alive, and the items of a view: although a variable that is watched is read, too."""
+    events = [Event(0, "f"), Event(0), Event(0, "f"), Event(1, starts=True), Event(0, None, {"rows": [1, 5]}), Event(0)]
+    console, backend = make(names=("a", "b"), events=events, started=[0])
+    backend.let(0, {"x": 0, "rows": [1, 2]})
+    feed(console, f"py count = 0\nbreak f\n  count += 1\n  cont\n\ncontinue until {condition}")
+    assert backend.done == done and f"now true: {condition}" in out()
+
+
+def test_reverse_continue_until_what_handlers_collect_is_refused(capsys):
+    console, backend = until_session([Event(0, "f"), Event(0, "f")], "py count = 0\npy def many(): return count > 1\nbreak f\n  count += 1\n  cont\n\ncontinue",
+                                     [(0, {"x": 0})])
+    for condition in ("@0(x) == 5 and count == 1", "many()"):
+        feed(console, f"reverse-continue until {condition}")
+        assert "`count` is what handlers collect, and while the group is searched backwards it is not what it was" in capsys.readouterr().err
+
+
 def test_other_stop_points_stop_a_continue_until(out):
     console, backend = until_session([Event(0, "f"), Event(0, "g", {"x": 2})], "break f\ncontinue until @0(x) == 2", [(0, {"x": 0})])
     said = out()
