@@ -40,13 +40,6 @@ struct ResumeRequest {
   // Threads whose rip the client has changed since the stop: it calls a function of the program (whose system calls
   // then go to the kernel), returns from such a call, or jumps.
   std::vector<ThreadId> moved{};
-
-  // The first action that names `thread` or names all threads. Null: the thread does not run.
-  const ThreadAction* action_for(ThreadId thread) const {
-    for (const ThreadAction& action : actions)
-      if (!action.thread || *action.thread == thread) return &action;
-    return nullptr;
-  }
 };
 
 struct StopPointRequest {

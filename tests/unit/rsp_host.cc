@@ -75,22 +75,20 @@ Result<void> RspTestHost::resume(NodeId, const ResumeRequest& request) {
     endpoint_.report({.kind = StopReport::Kind::history_begin, .thread = first});
     return {};
   }
-  for (const ThreadInfo& thread : threads) {
-    const ThreadAction* action = request.action_for(thread.id);
-    if (action && action->kind != ThreadAction::Kind::go) {
-      run_by_steps(thread.id, *action);
-      return {};
-    }
+  for (const ThreadAction& action : request.actions) {
+    if (action.kind == ThreadAction::Kind::go) continue;
+    run_by_steps(action.thread.value_or(first), action);
+    return {};
   }
-  const ThreadAction* action = request.action_for(first);
   if (!watches_.empty()) {
     run_by_steps(first, {});
     return {};
   }
+  const int signal = request.actions.empty() ? 0 : request.actions.front().signal;
   bool alive = true;
-  if (!action || !action->signal) alive = step_off(first);
+  if (!signal) alive = step_off(first);
   if (alive) plant();
-  FRIDAY_TRY_VOID(node_.resume(first, action ? action->signal : 0));
+  FRIDAY_TRY_VOID(node_.resume(first, signal));
   return {};
 }
 

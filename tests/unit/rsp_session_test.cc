@@ -144,9 +144,11 @@ TEST_F(RspSessionTest, ResumeRequestsReachTheHost) {
   ASSERT_EQ(host_->requests.size(), 1u);
   const ResumeRequest& request = host_->requests[0];
   ASSERT_EQ(request.actions.size(), 2u);
-  EXPECT_EQ(request.action_for({0})->kind, ThreadAction::Kind::step);
-  EXPECT_EQ(request.action_for({5})->kind, ThreadAction::Kind::go);
-  EXPECT_EQ(request.action_for({5})->signal, SIGUSR1);
+  EXPECT_EQ(request.actions[0].kind, ThreadAction::Kind::step);
+  EXPECT_EQ(request.actions[0].thread, ThreadId{0});
+  EXPECT_EQ(request.actions[1].kind, ThreadAction::Kind::go);
+  EXPECT_EQ(request.actions[1].thread, std::nullopt) << "all others";
+  EXPECT_EQ(request.actions[1].signal, SIGUSR1);
   EXPECT_TRUE(request.moved.empty());
   EXPECT_TRUE(session_->waiting());
   EXPECT_EQ(ask("g"), "E01");  // the node runs
@@ -193,8 +195,10 @@ TEST_F(RspSessionTest, OldResumePacketsAndReverse) {
   EXPECT_EQ(host_->requests.back().actions.at(0).kind, ThreadAction::Kind::step);
   session_->report({.kind = StopReport::Kind::step});
   EXPECT_EQ(ask("C0b"), "(none)");
-  EXPECT_EQ(host_->requests.back().action_for({0})->signal, SIGSEGV);
-  EXPECT_EQ(host_->requests.back().action_for({1})->signal, 0);
+  ASSERT_EQ(host_->requests.back().actions.size(), 2u);
+  EXPECT_EQ(host_->requests.back().actions[0].thread, ThreadId{0});
+  EXPECT_EQ(host_->requests.back().actions[0].signal, SIGSEGV);
+  EXPECT_EQ(host_->requests.back().actions[1].signal, 0);
   session_->report({.kind = StopReport::Kind::step});
   EXPECT_EQ(ask("bc"), "");
   host_->offered.reverse = true;
