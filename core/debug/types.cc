@@ -28,6 +28,17 @@ const char* kind_of(const PlanType& type) {
   return "other";
 }
 
+const char* format_of(PlanType::Float format) {
+  switch (format) {
+    case PlanType::Float::none: break;
+    case PlanType::Float::ieee32: return "ieee32";
+    case PlanType::Float::ieee64: return "ieee64";
+    case PlanType::Float::ieee128: return "ieee128";
+    case PlanType::Float::x87: return "x87";
+  }
+  return "none";
+}
+
 }  // namespace
 
 uint32_t TypeRegistry::intern(std::string text, std::vector<uint32_t> refers, uint64_t size, std::string name,
@@ -93,6 +104,7 @@ uint32_t TypeRegistry::add(Walk& walk, uint32_t index) {
   const PlanType& type = walk.plan.types.at(index);
   if (!walk.open.insert(index).second) return add_forward(walk.plan, type);
   json entry = {{"kind", kind_of(type)}, {"name", type.name}, {"size", type.size}};
+  if (type.plain != type.name) entry["plain"] = type.plain;
   std::vector<uint32_t> refers;
   auto refer = [&](uint32_t id) {
     refers.push_back(id);
@@ -117,6 +129,7 @@ uint32_t TypeRegistry::add(Walk& walk, uint32_t index) {
       entry["target"] = refer(intern(target.dump(), {}, type.target_size));
       break;
     }
+    case TypeKind::floating: entry["format"] = format_of(type.format); break;
     case TypeKind::array:
       entry["element"] = refer(add(walk, type.element));
       entry["count"] = type.count;
@@ -133,6 +146,7 @@ uint32_t TypeRegistry::add(Walk& walk, uint32_t index) {
       }
       if (!type.standard.empty()) entry["standard"] = type.standard;
       if (type.item) entry["item"] = refer(add(walk, *type.item));
+      if (type.shift) entry["shift"] = *type.shift;
       break;
     default: break;
   }

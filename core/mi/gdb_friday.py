@@ -39,10 +39,11 @@
 #                                the first three may be null; "locals" are the variables of the block and of the blocks around it
 #    "type": ID, "types": [...]} ID is an index into "types"
 #
-# An entry of "types": "name" as printed (typedef names kept), "size" in bytes, and by "kind":
+# An entry of "types": "name" as printed (typedef names kept), "plain", the name without typedefs, qualifiers and words like struct, "size" in
+# bytes, and by "kind":
 #   int      "signed", "char" (char, char8_t, char16_t, char32_t, wchar_t: character data)
 #   bool     any value but 0 is true
-#   enum     "signed", "values": {NAME: NUMBER}
+#   enum     "signed", "values": [[NAME, NUMBER]...] as declared: the first name of a number is the one that is shown
 #   float    "format": "ieee32", "ieee64", "ieee128" or "x87" (80 bits in 16 bytes)
 #   pointer  "target" (name), "char" (to character data, of "target_size" bytes each), "function"
 #   reference "target" (name); stored as a pointer. EXPR itself never has this type: a plan follows the reference.
@@ -50,7 +51,8 @@
 #   struct, union   "fields": [{"name" (null: anonymous), "type": ID, "offset": BYTES, "base": bool, "artificial": bool,
 #            and for bit-fields "bit" and "bits" as above}]; classes are structs, static members are left out, the
 #            offset of a virtual base is null, and what is in it can be read only by gdb. For containers and smart pointers
-#            of libstdc++, "standard" is the name of the template ("vector"), and "item" (ID) the type that its allocator allocates
+#            of libstdc++, "standard" is the name of the template ("vector"), and "item" (ID) the type that its allocator allocates;
+#            "shift", if these are in nodes, their offset there, else null
 #   function, void, other   "other": only gdb can print it (complex, decimal, pointers to members, ...)
 #
 # -friday-scope PC               the "scope" of an instruction, wherever the program stands
@@ -127,6 +129,15 @@ def bare(type):
     return type.strip_typedefs().unqualified()
 
 
+def plain_name(type):
+    """The name of a type without typedefs and qualifiers, which is the same wherever in a program, and in C and C++, the type is named. A class
+    without a name of its own has that of the innermost typedef."""
+    type, named = type.unqualified(), None
+    while type.code == gdb.TYPE_CODE_TYPEDEF:
+        type, named = type.target().unqualified(), type
+    return type.name or (named.name if named is not None and type.code in (*RECORDS, gdb.TYPE_CODE_ENUM) else str(type))
+
+
 def is_character(type):
     return bare(type).code in (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_CHAR) and bare(type).name in CHARACTERS
 
@@ -158,6 +169,7 @@ class TypeTable:
         entry = {"name": name, "kind": "other", "size": type.sizeof}
         self.entries.append(entry)
         self.describe(entry, bare(type))
+        entry.update(plain=plain_name(type))
         return number
 
     def describe(self, entry, type):
@@ -168,7 +180,7 @@ class TypeTable:
             entry.update(kind="bool")
         elif code == gdb.TYPE_CODE_ENUM:
             # gdb gives large enumerators of an unsigned 64-bit type as negative numbers; it reads values by is_signed.
-            values = {field.name: field.enumval for field in type.fields()}
+            values = [(field.name, field.enumval) for field in type.fields()]
             entry.update(kind="enum", signed=type.is_signed, values=values)
         elif code == gdb.TYPE_CODE_FLT:
             self.describe_float(entry, type)
@@ -183,8 +195,8 @@ class TypeTable:
             entry.update(kind="reference", target=str(type.target()))
         elif code == gdb.TYPE_CODE_ARRAY:
             lower, upper = type.range()
-            entry.update(kind="array", lower=lower, count=upper - lower + 1, char=is_character(type.target()),
-                         element=self.add(type.target()))
+            count = upper - lower + 1 if type.sizeof or not type.target().sizeof else 0  # gdb 13 says that a flexible array member has one element
+            entry.update(kind="array", lower=lower, count=count, char=is_character(type.target()), element=self.add(type.target()))
         elif code in RECORDS:
             entry.update(kind="struct" if code == gdb.TYPE_CODE_STRUCT else "union",
                          fields=[self.describe_field(field) for field in type.fields() if hasattr(field, "bitpos")])
@@ -194,6 +206,7 @@ class TypeTable:
                 item = type.template_argument(0) if standard[1].startswith("__aligned_") else item_of(type, standard[1])
                 if item is not None:
                     entry.update(item=self.add(item))
+                entry.update(shift=shift_of(type, standard[1]))
         elif code in (gdb.TYPE_CODE_FUNC, gdb.TYPE_CODE_VOID):
             entry.update(kind="function" if code == gdb.TYPE_CODE_FUNC else "void")
 

@@ -414,9 +414,41 @@ def item_of(record, template):
     return bare(item.target()) if template.startswith("node_") and item.code == gdb.TYPE_CODE_PTR else item
 
 
-def rounded(size, type):
-    to = max(1, type.alignof)
-    return (size + to - 1) // to * to
+# The types of the nodes of libstdc++ and libc++, by the kind of container.
+NODES = {"list": ("std::_List_node<%s>", "std::__1::__list_node<%s, void*>"), "forward_list": ("std::_Fwd_list_node<%s>", "std::__1::__forward_list_node<%s, void*>"),
+         "tree": ("std::_Rb_tree_node<%s>", "std::__1::__tree_node<%s, void*>"),
+         "hash": ("std::__detail::_Hash_node<%s, false>", "std::__detail::_Hash_node<%s, true>", "std::__1::__hash_node<%s, void*>")}
+PAIRS_OF_LIBCXX = {"tree": "std::__1::__value_type<%s, %s>", "hash": "std::__1::__hash_value_type<%s, %s>"}  # what its nodes hold instead of pairs
+
+
+def in_node(kind, item, links, held=None):
+    """The offset of an item in its node, whose first `links` bytes are links: as the debug information of the node has it. Where there is none
+    the item is behind the links, aligned as gdb says, which does not know the alignas of members (Clang) and packed classes. held: the
+    name of what the node holds, if it is not the item's."""
+    for name in NODES[kind]:
+        try:
+            node = gdb.lookup_type(name % (held or bare(item)))
+        except gdb.error:
+            continue
+        found = members_within(bare(node), "_M_storage", "__value_")
+        if found:
+            return found[0]
+    to = max(1, item.alignof)
+    return (links + to - 1) // to * to
+
+
+def shift_of(record, template):
+    """The offset of the items of a container in their nodes; None for a container of another kind."""
+    kind = KEYED[template][0] if template in KEYED else template
+    item = allocated(record, template) if kind in NODES and template not in COUNTED else None
+    if item is None:
+        return None
+    if members_within(record, "_M_node", "_M_head", "_M_header", "_M_before_begin"):
+        return in_node(kind, item, {"list": 16, "forward_list": 8, "tree": 32, "hash": 8}[kind])
+    # In libc++ a node of a tree has left, right, parent and a colour of one byte, behind which the item may use what would be padding.
+    pair = kind in PAIRS_OF_LIBCXX and KEYED[template][1]
+    held = PAIRS_OF_LIBCXX[kind] % (argument(record, 0), argument(record, 1)) if pair else None
+    return in_node(kind, item, {"list": 16, "forward_list": 8, "tree": 25, "hash": 16}[kind], held)
 
 
 def linked_of(record, template):
@@ -436,9 +468,9 @@ def linked_of(record, template):
         if not head or not size:
             return None
         before, after = part(head[1], "_M_prev", "__prev_"), part(head[1], "_M_next", "__next_")
-        return Linked(item, rounded(16, item), word(head[0] + after[0]), said(size[0]), word(head[0] + before[0]), at(head[0]))
+        return Linked(item, shift_of(record, template), word(head[0] + after[0]), said(size[0]), word(head[0] + before[0]), at(head[0]))
     head = members_within(record, "_M_head", "__before_begin_")
-    return head and Linked(item, rounded(8, item), word(head[0]), end=[("pop", 0), ("const8", 0)])
+    return head and Linked(item, shift_of(record, template), word(head[0]), end=[("pop", 0), ("const8", 0)])
 
 
 def tree_of(record, template, item):
@@ -446,14 +478,13 @@ def tree_of(record, template, item):
     if header and number:
         root, left, right = (header[0] + part(header[1], name)[0] for name in ("_M_parent", "_M_left", "_M_right"))
         within = {"left": left - header[0], "right": right - header[0]}
-        found = Linked(item, rounded(header[1].sizeof, item), word(left), said(number[0]), word(right), at(header[0]))
+        found = Linked(item, shift_of(record, template), word(left), said(number[0]), word(right), at(header[0]))
     else:
         begin, end = members_within(record, "__begin_node_"), members_within(record, "__end_node_", "__pair1_")
         if not begin or not end or not number:
             return None
         root, within = end[0], {"left": 0, "right": 8}
-        # A node has left, right, parent and a colour of one byte; the item may use what would be padding behind it.
-        found = Linked(item, rounded(25, item), word(begin[0]), said(number[0]), end=at(end[0]))
+        found = Linked(item, shift_of(record, template), word(begin[0]), said(number[0]), end=at(end[0]))
     return keyed(found, record, template, dict(within, first=root))
 
 
@@ -467,7 +498,7 @@ def hash_table_of(record, template, item):
         list_ = members_within(record, "__bucket_list_")
         inner, size = part(list_[1], "__ptr_"), part(list_[1], "__size_", "__data_")
         buckets, count = (first_within(list_[0] + each[0], each[1]) for each in (inner, size))
-    found = Linked(item, rounded(16 if libcxx else 8, item), word(first[0]), said(number[0]), end=[("pop", 0), ("const8", 0)])
+    found = Linked(item, shift_of(record, template), word(first[0]), said(number[0]), end=[("pop", 0), ("const8", 0)])
     entry = {"first": first[0]}
     hash_ = argument(record, 2 if KEYED[template][1] else 1)
     key = bare(argument(record, 0))
@@ -500,15 +531,14 @@ def keyed(layout, record, template, entry):
     return layout
 
 
-ITERATORS = {"_Rb_tree_iterator": ("_M_node", 0, 32), "_Rb_tree_const_iterator": ("_M_node", 0, 32), "_List_iterator": ("_M_node", 0, 16),
-             "_List_const_iterator": ("_M_node", 0, 16), "_Fwd_list_iterator": ("_M_node", 0, 8), "_Fwd_list_const_iterator": ("_M_node", 0, 8),
-             "_Node_iterator": ("_M_cur", 0, 8), "_Node_const_iterator": ("_M_cur", 0, 8)}
+ITERATORS = {"_Rb_tree": ("_M_node", "tree", 32), "_List": ("_M_node", "list", 16), "_Fwd_list": ("_M_node", "forward_list", 8), "_Node": ("_M_cur", "hash", 8)}
 
 
 def node_of(record, template):
     """(offset of the node's address, offset of the item in the node, type of the item) of an iterator over nodes; None for others."""
-    if template not in ITERATORS:
+    named = re.fullmatch("(.*?)(?:_const)?_iterator", template or "")
+    if not named or named[1] not in ITERATORS:
         return None
-    name, number, links = ITERATORS[template]
-    held, item = members_within(record, name), argument(record, number)
-    return held and isinstance(item, gdb.Type) and (held[0], rounded(links, item), item) or None
+    name, kind, links = ITERATORS[named[1]]
+    held, item = members_within(record, name), argument(record, 0)
+    return held and isinstance(item, gdb.Type) and (held[0], in_node(kind, item, links), item) or None

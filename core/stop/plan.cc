@@ -58,6 +58,7 @@ PlanType parse_type(const Json& json) {
   PlanType type;
   type.kind = kind_of(json.at("kind").get<std::string>());
   type.name = json.at("name").get<std::string>();
+  type.plain = json.value("plain", type.name);
   type.size = json.at("size").get<uint64_t>();
   type.is_signed = json.value("signed", false);
   type.character = json.value("char", false);
@@ -70,11 +71,10 @@ PlanType parse_type(const Json& json) {
   type.lower = json.value("lower", int64_t{0});
   type.standard = json.value("standard", std::string());
   if (json.contains("item")) type.item = json.at("item").get<uint32_t>();
+  if (json.contains("shift") && !json.at("shift").is_null()) type.shift = json.at("shift").get<uint64_t>();
   if (json.contains("fields"))
     for (const Json& field : json.at("fields")) type.fields.push_back(parse_field(field));
-  if (json.contains("values"))
-    for (const auto& [name, number] : json.at("values").items())
-      type.enumerators.emplace_back(name, number.get<int64_t>());
+  if (json.contains("values")) type.enumerators = json.at("values").get<std::vector<std::pair<std::string, int64_t>>>();
   return type;
 }
 

@@ -60,6 +60,7 @@ struct PlanType {
   };
   TypeKind kind = TypeKind::other;
   std::string name;          // as gdb prints it
+  std::string plain;         // without typedefs, qualifiers and words like struct
   uint64_t size = 0;         // in bytes
   bool is_signed = false;    // for integers and enumerations
   bool character = false;    // character data; for a pointer or array, refers to its elements
@@ -73,6 +74,8 @@ struct PlanType {
   std::vector<Field> fields;
   std::string standard;          // for a class of libstdc++: the name of its template
   std::optional<uint32_t> item;  // for such a container: its element type
+  std::optional<uint64_t>
+      shift;  // for one whose elements are in nodes: the offset of the element in its node, in bytes
   std::vector<std::pair<std::string, int64_t>> enumerators;
 };
 

@@ -118,10 +118,10 @@ class HoldingStruct(_Holding, Struct):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HoldingStruct):
             return NotImplemented
-        return self.type.name == other.type.name and list(self) == list(other)
+        return self.type.key == other.type.key and list(self) == list(other)
 
     def __hash__(self) -> int:
-        return hash((self.type.name, tuple(self)))
+        return hash(tuple(self))
 
 
 class HoldingArray(_Holding, Array):
@@ -178,11 +178,12 @@ class Object:
 
 
 class Nodes:
-    """The nodes of a list, tree or hash table: `header` bytes of links, then the item. Each node is read in one piece."""
+    """The nodes of a list, tree or hash table: links, then the item. Each node is read in one piece."""
 
-    def __init__(self, object_: Object, header: int) -> None:
-        self.object, self.item = object_, object_.type.item
-        self.offset = _rounded(header, alignment(self.item))
+    def __init__(self, object_: Object) -> None:
+        if object_.type.shift is None:
+            raise Unknown("has an unknown layout")
+        self.object, self.item, self.offset = object_, object_.type.item, object_.type.shift
         self.size = self.offset + self.item.size
 
     def read(self, address: int) -> bytes:
@@ -226,18 +227,6 @@ def check(good: bool, what: str) -> None:
 def known(good: bool) -> None:
     if not good:
         raise Unknown("has an unknown layout")
-
-
-def _rounded(size: int, to: int) -> int:
-    return (size + to - 1) // to * to
-
-
-def alignment(type_: Type) -> int:
-    """The alignment of a type, in bytes."""
-    type_ = type_.resolved
-    if type_.kind in ("struct", "union"):
-        return max((alignment(field.type) for field in type_.own), default=1)
-    return alignment(type_.element) if type_.kind == "array" else max(1, min(type_.size, 16))
 
 
 def make(type_: Type, data: bytes, address: int | None, memory: Memory) -> Any:
@@ -456,26 +445,25 @@ def _list(object_: Object) -> Any:
     head, type_ = _find(object_.type, ("_M_node", "__end_"))
     following = _find(type_, ("_M_next", "__next_"))[0]
     first = int.from_bytes(object_.data[head + following:head + following + 8], "little")
-    return _items(object_, Nodes(object_, 16).chain(first, object_.address + head, following=following))  # type: ignore[operator]
+    return _items(object_, Nodes(object_).chain(first, object_.address + head, following=following))  # type: ignore[operator]
 
 
 def _forward_list(object_: Object) -> Any:
-    return _items(object_, Nodes(object_, 8).chain(object_.number("_M_head", "__before_begin_"), 0))
+    return _items(object_, Nodes(object_).chain(object_.number("_M_head", "__before_begin_"), 0))
 
 
 def _in_tree(object_: Object) -> Iterator[Any]:
-    if _has(object_.type, "__begin_node_"):  # left, right, parent, and a colour of one byte, behind which the item may begin
-        return Nodes(object_, 25).tree(object_.number("__end_node_", "__pair1_"), object_.number("__size_", "__pair3_"), 0)
+    if _has(object_.type, "__begin_node_"):  # a node has left and right first
+        return Nodes(object_).tree(object_.number("__end_node_", "__pair1_"), object_.number("__size_", "__pair3_"), 0)
     impl = object_.raw()._M_t._M_impl  # colour, parent, left and right, 8 bytes each
-    return Nodes(object_, 32).tree(int(impl._M_header._M_parent), int(impl._M_node_count), 16)
+    return Nodes(object_).tree(int(impl._M_header._M_parent), int(impl._M_node_count), 16)
 
 
 def _in_hash_table(object_: Object) -> Iterator[Any]:
     count = object_.number("_M_element_count", "__size_", "__p2_")
     check(0 <= count <= MOST_ITEMS, f"holds {count} items")
-    header = 8 if _has(object_.type, "_M_before_begin") else 16  # in libc++ the hash stands between the link and the item
     found = 0
-    for found, value in enumerate(Nodes(object_, header).chain(object_.number("_M_before_begin", "__first_node_", "__p1_"), 0, count), 1):
+    for found, value in enumerate(Nodes(object_).chain(object_.number("_M_before_begin", "__first_node_", "__p1_"), 0, count), 1):
         yield value
     check(found == count, f"says that it holds {count} items and has {found}")
 

@@ -18,13 +18,15 @@ snapshot. Numbers compare as numbers do in Python.
 Types come as JSON: {"types": {ID: TYPE, ...}}, where an ID is a number or a text, unique in the session, and TYPE is
 
     kind      int, bool, char, float, enum, pointer, reference, function, array, struct, union, typedef; else Raw
-    name      as C or C++ writes it;  size  in bytes;  signed  of int, char, enum
+    name      as C or C++ writes it;  plain  without typedefs and qualifiers, if that is another one;  size  in bytes
+    signed    of int, char, enum;  format  of float: ieee32, ieee64, ieee128, x87
     target    ID, of pointer, reference, typedef;  element  ID and  count, of array
     fields    of struct and union: [{name, type: ID, offset in bytes, bit_offset from there and bit_size of a bit-field
               (0 or absent otherwise), base: true for a base class}]; name "" or null for an anonymous member; and of a
-              container of libstdc++ standard, its template's name, and item, the ID of what its allocator allocates
+              container of libstdc++ standard, its template's name, item, the ID of what its allocator allocates, and shift,
+              the offset of an item in its node
     layout    of forward, which stands for the struct of that name and size whose fields are [name, offset, type's name, size]
-    values    of enum: {NAME: number}
+    values    of enum: [[NAME, number]...]; the first name of a number is its name
 
 The long words of the core (integer, boolean, character, floating, enumeration, structure) are understood too, and a
 field with only a bit_offset counts it from the start of the struct. Each type gets a Python class of its own, so that a
@@ -147,7 +149,7 @@ class _Copied(Snapshot):
         return self.bytes == other.bytes and (self.type is other.type or self.type.key == other.type.key)
 
     def __hash__(self) -> int:
-        return hash((self.type.name, self.bytes))
+        return hash(self.bytes)
 
     def _friday_at(self, offset: int) -> int | None:
         return None if self.address is None else self.address + offset
@@ -164,7 +166,7 @@ class Raw(_Copied):
 class Struct(_Copied):
     """A struct, union or C++ object. Fields are items (`v["type"]`), and attributes but for those called `bytes`, `type` and
     `address`, which are the snapshot's own: code for programs that it does not know reads items. Members of base classes and
-    of anonymous structs and unions are found like own ones. Iterates over (name, value)."""
+    of anonymous structs and unions are found like own ones, unless several bases have a member of that name. Iterates over (name, value)."""
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
@@ -240,7 +242,9 @@ class Member:
         return self.type.decode(value.to_bytes(size, "little"))
 
 
-_FLOATS = {2: struct.Struct("<e"), 4: struct.Struct("<f"), 8: struct.Struct("<d")}
+_FLOATS: dict[str, Callable[[bytes], float]] = {
+    "ieee32": lambda data: struct.unpack("<f", data)[0], "ieee64": lambda data: struct.unpack("<d", data)[0],
+    "ieee128": lambda data: _wide_float(data, 15, 112, False), "x87": lambda data: _wide_float(data[:10], 15, 64, True)}
 _NUMBERS: dict[str, type[Int]] = {"int": Int, "bool": Bool, "char": Char, "enum": Enum, "pointer": Pointer,
                                   "reference": Pointer, "function": Pointer, "member_pointer": Pointer}
 
@@ -263,15 +267,6 @@ def _wide_float(data: bytes, exponent_bits: int, fraction_bits: int, explicit_on
     return sign * value
 
 
-def decode_float(data: bytes, name: str) -> float:
-    """A float of 2, 4, 8, 10, 12 or 16 bytes; 16 bytes are x87's unless the type's name says float128."""
-    if len(data) in _FLOATS:
-        return _FLOATS[len(data)].unpack(data)[0]
-    if "128" in name:
-        return _wide_float(data, 15, 112, False)
-    return _wide_float(data[:10], 15, 64, True)
-
-
 _KINDS = {"integer": "int", "boolean": "bool", "character": "char", "floating": "float", "enumeration": "enum",
           "structure": "struct", "class": "struct"}
 
@@ -284,13 +279,12 @@ class Type:
         self.id = id_
         self.kind: str = _KINDS.get(entry["kind"], entry["kind"])
         self.name: str = entry.get("name") or f"<unnamed {self.kind}>"
+        self.plain: str = entry.get("plain") or self.name  # without typedefs and qualifiers
         self.size: int = entry.get("size") or 0
         self.signed: bool = bool(entry.get("signed", False))
         self.count: int = entry.get("count") or 0
-        values = entry.get("values") or {}
-        pairs = values.items() if isinstance(values, Mapping) else values
         self.enumerators: dict[int, str] = {}
-        for name, value in pairs:
+        for name, value in entry.get("values") or ():
             number = int(value)
             if number < 0 and not self.signed:  # the core gives 64-bit enumerators as signed numbers
                 number += 1 << 8 * self.size
@@ -298,6 +292,7 @@ class Type:
         self._table = table
         self._entry = entry
         self.standard: str = entry.get("standard") or ""
+        self.shift: int | None = entry.get("shift")  # of an item in its node
         self._own: list[Member] | None = None
         self._members: dict[str, Member] | None = None
         self._containers: tuple[tuple[int, Type], ...] | None = None
@@ -358,27 +353,35 @@ class Type:
         if self._members is None:
             own: dict[str, Member] = {}
             inner: dict[str, Member] = {}
+            twice: set[str] = set()  # in C++ such a name is ambiguous
             for member in self.own:
                 if member.base or not member.name:
                     for name, m in member.type.members.items():
-                        inner.setdefault(name, Member(name, member.offset + m.offset, m.type, m.bit_offset, m.bit_size))
+                        if name in inner:
+                            twice.add(name)
+                        inner[name] = Member(name, member.offset + m.offset, m.type, m.bit_offset, m.bit_size)
                 if member.name:
                     own[member.name] = member
-            self._members = {**inner, **own}
+            self._members = {**{name: m for name, m in inner.items() if name not in twice}, **own}
         return self._members
 
     @property
     def key(self) -> tuple:
-        """A key that is equal for types of the same name and layout, also in different programs."""
+        """A key that is equal for types of the same name and layout, also in different programs. Typedefs and qualifiers make no other type."""
         if self._key is None:
             shape: tuple = ()
             if self.kind in ("struct", "union"):
-                shape = tuple((m.name, m.offset, m.bit_offset, m.bit_size, m.type.name, m.type.size)
+                shape = tuple((m.name, m.offset, m.bit_offset, m.bit_size, m.type.shape_name, m.type.size)
                               for m in self.members.values())
             elif self.kind == "array":
                 shape = self.element.key
-            self._key = (self.kind, self.name, self.size, shape)
+            self._key = (self.kind, self.shape_name, self.size, shape)
         return self._key
+
+    @property
+    def shape_name(self) -> str:
+        """The plain name, in which also the elements of an array are plain."""
+        return f"{self.element.shape_name} [{self.count}]" if self.kind == "array" else self.plain
 
     @property
     def is_text(self) -> bool:
@@ -407,8 +410,8 @@ class Type:
             return self.resolved.decode
         if self.kind in _NUMBERS:
             return self._number_decode(_NUMBERS[self.kind])
-        if self.kind == "float" and self.size in (2, 4, 8, 10, 12, 16):
-            return self._float_decode()
+        if self.kind == "float" and self._entry.get("format") in _FLOATS:
+            return self._float_decode(_FLOATS[self._entry["format"]])
         if self.kind == "array" and self.element.resolved.is_text:
             return self.decode_text
         base = {"struct": Struct, "union": Struct, "array": Array}.get(self.kind, Raw)
@@ -429,12 +432,11 @@ class Type:
             return from_bytes(data, "little", signed=signed)
         return decode
 
-    def _float_decode(self) -> Callable[..., Any]:
-        self.value_class = self.subclass(Float)
-        make, name = self.value_class, self.name
+    def _float_decode(self, number: Callable[[bytes], float]) -> Callable[..., Any]:
+        make = self.value_class = self.subclass(Float)
 
         def decode(data: bytes, address: int | None = None, node: int = 0) -> Any:
-            value = make(decode_float(data, name))
+            value = make(number(data))
             value.bytes = bytes(data)
             return value
         return decode

@@ -47,6 +47,10 @@ def test_each_kind_of_container_is_a_value(node):
         {"anna": 30, "bert": 40}, ["one", ""], {"id": 11, "balance": 11.5, "owner": "gerd"}]
     with pytest.raises(ValueError, match="cannot be passed to the program as a whole"):
         node.call("ready", node.read("all.ages"))
+    assert [[(slot.number, slot.more) for slot in slots] for slots in (node.read("all.slots"), node.read("all.by_slot").values())] == [[(1, 2), (3, 4)], [(6, 7)]]
+    assert [[(each.letter, each.value) for each in packed] for packed in (node.read("all.packed"), node.read("all.by_packed").values())] == [
+        [(97, 1.5), (98, -2.0)], [(99, 9.0)]]
+    assert [node.read(f"all.{text}") for text in ("slots.front().more", "packed.front().value", "by_slot[5].more", "by_packed[8].letter", "slots.begin()->number")] == [2, 1.5, 7, 99, 1]
     assert list(node.read("all.tall")) == list(range(1000)), "in the map's order"
     assert node.read("all.wide")[1].value == 2.5
     for name, value in read.items():

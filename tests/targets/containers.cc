@@ -39,6 +39,16 @@ struct alignas(32) Wide {
   long double value;
 };
 
+struct Slot {  // its alignment is known by a member only
+  alignas(64) int number;
+  int more;
+};
+
+struct __attribute__((packed)) Packed {
+  char letter;
+  long double value;
+};
+
 using Names = std::vector<std::string>;
 
 struct Everything {
@@ -58,6 +68,10 @@ struct Everything {
   std::multiset<char> letters{'b', 'a', 'b'};
   std::map<std::string, int> ages{{"anna", 30}, {"bert", 40}};
   std::map<int, Wide> wide{{1, {2.5L}}};
+  std::list<Slot> slots{{1, 2}, {3, 4}};
+  std::forward_list<Packed> packed{{'a', 1.5L}, {'b', -2}};
+  std::map<int, Slot> by_slot{{5, {6, 7}}};
+  std::unordered_map<int, Packed> by_packed{{8, {'c', 9}}};
   std::multimap<int, std::string> votes{{1, "yes"}, {2, "no"}, {1, "perhaps"}};
   std::unordered_set<std::string> words{"alpha", "beta"};
   std::unordered_map<int, Account> index{{7, {7, 7.5, "carl"}}, {8, {8, 8.5, "dora"}}};

@@ -19,11 +19,11 @@ TYPES = {
     "1": {"kind": "int", "name": "int", "size": 4, "signed": True},
     "2": {"kind": "char", "name": "char", "size": 1, "signed": True},
     "3": {"kind": "pointer", "name": "char *", "size": 8, "target": "2"},
-    "4": {"kind": "float", "name": "double", "size": 8},
+    "4": {"kind": "float", "name": "double", "size": 8, "format": "ieee64"},
     "5": {"kind": "struct", "name": "struct Node", "size": 16, "fields": [
         {"name": "id", "offset": 0, "type": "1"}, {"name": "next", "offset": 8, "type": "6"}]},
     "6": {"kind": "pointer", "name": "struct Node *", "size": 8, "target": "5"},
-    "7": {"kind": "enum", "name": "enum state", "size": 4, "signed": False, "values": {"DOWN": 0, "UP": 1}},
+    "7": {"kind": "enum", "name": "enum state", "size": 4, "signed": False, "values": [["DOWN", 0], ["UP", 1]]},
     "8": {"kind": "array", "name": "char [8]", "size": 8, "element": "2", "count": 8},
     "9": {"kind": "array", "name": "int [3]", "size": 12, "element": "1", "count": 3},
     "10": {"kind": "bool", "name": "bool", "size": 1, "signed": False},

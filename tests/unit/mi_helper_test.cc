@@ -324,13 +324,14 @@ TEST_F(Planned, types_describe_every_byte) {
   EXPECT_EQ(field_named(node, "balance")["bit"], 3);
   EXPECT_TRUE(field_named(node, "Base")["base"]);
   EXPECT_EQ(type_of("name"), json({{"name", "char [16]"},
+                                   {"plain", "char [16]"},
                                    {"kind", "array"},
                                    {"size", 16},
                                    {"lower", 0},
                                    {"count", 16},
                                    {"char", true},
                                    {"element", type_of("name")["element"]}}));
-  EXPECT_EQ(type_of("color")["values"], json({{"red", 0}, {"green", 5}}));
+  EXPECT_EQ(type_of("color")["values"], json::array({{"red", 0}, {"green", 5}, {"also_green", 5}}));
   EXPECT_EQ(type_of("next")["target"], "Node");
   EXPECT_EQ(type_of("ready")["kind"], "bool");
   EXPECT_EQ(type_of("small")["name"], "Node::Small");
@@ -353,6 +354,16 @@ TEST_F(Planned, types_describe_every_byte) {
   EXPECT_EQ(inferior->plan("function")["types"][0]["function"], true);
   EXPECT_EQ(inferior->plan("matrix")["types"][1]["kind"], "array");
   EXPECT_EQ(inferior->plan("big")["types"][0]["name"], "uint64_t");
+  EXPECT_EQ(inferior->plan("big")["types"][0]["plain"], "unsigned long");
+  EXPECT_EQ(inferior->plan("quad")["types"][0]["format"], "ieee128");
+  for (const char* same : {"plan_point", "const_point", "named_point"}) {
+    plan = inferior->plan(same);
+    EXPECT_EQ(plan["types"][plan["type"].get<size_t>()]["plain"], "Point") << same;
+  }
+  plan = inferior->plan("flexible.items");
+  EXPECT_EQ(plan["types"][plan["type"].get<size_t>()]["count"], 0);
+  plan = inferior->plan("nameless");
+  EXPECT_EQ(plan["types"][plan["type"].get<size_t>()]["plain"], "Nameless");
 }
 
 TEST_F(Planned, locations_are_all_found_and_none_is_left) {

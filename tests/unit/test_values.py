@@ -18,10 +18,10 @@ TABLE = {"types": {
     "4": {"kind": "char", "name": "unsigned char", "size": 1, "signed": False},
     "5": {"kind": "pointer", "name": "char *", "size": 8, "target": "3"},
     "6": {"kind": "pointer", "name": "struct pair *", "size": 8, "target": "10"},
-    "7": {"kind": "enum", "name": "enum color", "size": 4, "values": {"RED": 0, "GREEN": 1, "BLUE": 2, "DEEP": 2}},
-    "8": {"kind": "float", "name": "float", "size": 4},
-    "9": {"kind": "float", "name": "long double", "size": 16},
-    "10": {"kind": "struct", "name": "struct pair", "size": 24, "fields": [
+    "7": {"kind": "enum", "name": "enum color", "size": 4, "values": [["RED", 0], ["GREEN", 1], ["BLUE", 2], ["ALSO_BLUE", 2]]},
+    "8": {"kind": "float", "name": "float", "size": 4, "format": "ieee32"},
+    "9": {"kind": "float", "name": "long double", "size": 16, "format": "x87"},
+    "10": {"kind": "struct", "name": "struct pair", "plain": "pair", "size": 24, "fields": [
         {"name": "a", "offset": 0, "type": "1"},
         {"name": "low", "offset": 4, "type": "1", "bit_offset": 0, "bit_size": 3},
         {"name": "high", "offset": 4, "type": "2", "bit_offset": 3, "bit_size": 7},
@@ -44,6 +44,19 @@ TABLE = {"types": {
     "21": {"kind": "structure", "name": "wide", "size": 4, "fields": [
         {"name": "flags", "type": "20", "bit_offset": 17, "bit_size": 2}]},
     "22": {"kind": "int", "name": "__int128", "size": 16, "signed": True},
+    "23": {"kind": "float", "name": "quad", "plain": "_Float128", "size": 16, "format": "ieee128"},
+    "24": {"kind": "struct", "name": "const pair_t", "plain": "pair", "size": 24, "fields": [
+        {"name": "a", "offset": 0, "type": "25"},
+        {"name": "low", "offset": 4, "type": "1", "bit_offset": 0, "bit_size": 3},
+        {"name": "high", "offset": 4, "type": "2", "bit_offset": 3, "bit_size": 7},
+        {"name": "name", "offset": 8, "type": "11"},
+        {"name": "next", "offset": 16, "type": "6"}]},
+    "25": {"kind": "int", "name": "number_t", "plain": "int", "size": 4, "signed": True},
+    "26": {"kind": "array", "name": "const number_t [3]", "size": 12, "element": "27", "count": 3},
+    "27": {"kind": "int", "name": "const number_t", "plain": "int", "size": 4, "signed": True},
+    "28": {"kind": "struct", "name": "Both", "size": 8, "fields": [
+        {"name": "Base", "offset": 0, "type": "17", "base": True}, {"name": "Other", "offset": 4, "type": "29", "base": True}]},
+    "29": {"kind": "struct", "name": "Other", "size": 4, "fields": [{"name": "x", "offset": 0, "type": "1"}]},
 }}
 PAIR = struct.pack("<iI8sQ", -5, 0b1010101_101, b"bob\0junk", 0x6000)
 
@@ -95,6 +108,7 @@ def test_floats(types):
         value = decode(types, 9, data)
         assert value == number and value.bytes == data and isinstance(value, float)
     assert math.isnan(decode(types, 9, bytes(ctypes.c_longdouble(math.nan))))
+    assert decode(types, 23, bytes(14) + b"\xff\x3f") == 1.0, "whatever the type is called"
 
 
 def test_text(types):
@@ -130,6 +144,10 @@ def test_equality_and_hash_are_by_type_and_bytes(types):
     assert one == two == decode(again, 10, PAIR) and hash(one) == hash(two) and one != other
     assert len({one, two, other}) == 2
     assert one != decode(types, 12, PAIR) and one != PAIR
+    named_otherwise = decode(types, 24, PAIR)
+    assert one == named_otherwise and hash(one) == hash(named_otherwise), "const and typedefs make no other type"
+    numbers = struct.pack("<3i", 1, 2, 3)
+    assert decode(types, 13, numbers) == decode(types, 26, numbers) and hash(decode(types, 13, numbers)) == hash(decode(types, 26, numbers))
     changed = json.loads(json.dumps(TABLE))
     changed["types"]["10"]["fields"][0]["offset"] = 4
     moved = values.TypeTable()
@@ -141,6 +159,10 @@ def test_bases_anonymous_members_and_taken_names(types):
     value = decode(types, 16, struct.pack("<iiii", 1, 0x102, 3, 0))
     assert (value.x, value.whole, value.first, value["bytes"]) == (1, 0x102, 2, 3) and len(value.bytes) == 16
     assert value.Base.x == 1
+    both = decode(types, 28, struct.pack("<ii", 1, 2))
+    assert (both.Base.x, both.Other.x) == (1, 2) and "x" not in dict(both)
+    with pytest.raises(AttributeError, match="no field `x`; it has: Base, Other"):
+        both.x
 
 
 def test_arrays(types):

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 
-enum Color { red, green = 5 };
+enum Color { red, green = 5, also_green = 5 };
 
 struct Base {
   int base_field = 7;
@@ -95,3 +95,26 @@ int main() {
   srv.id = 4;  // the watch tests stop after this
   return total & 1;
 }
+
+// Types that have several names.
+typedef __float128 Quad;
+typedef Point Place;
+typedef struct {
+  int inside;
+} Nameless;
+Quad quad = 1.5;
+Point plan_point;
+extern const Point const_point = {};
+volatile Place named_point;
+extern const Nameless nameless = {9};
+
+// What gdb's translation to bytecode, or its `whatis`, does not know.
+struct Caller {
+  int (*call)(int);
+};
+Caller caller = {overloaded};
+struct Elsewhere* elsewhere = reinterpret_cast<Elsewhere*>(&caller);
+struct Flexible {
+  int count;
+  int items[];
+} flexible = {0};
