@@ -43,6 +43,44 @@ def in_program(expression, work):
         return with_unnamed(expression, work)
 
 
+def type_of(expression):
+    """The static type of an expression without side effects. The object itself is not read. Fails where gdb would have to copy an array
+    out of registers into memory from the program's malloc."""
+    try:
+        with no_calls():
+            return gdb.parse_and_eval(expression).type
+    except gdb.MemoryError:
+        pass  # a pointer on the way is invalid now
+    try:
+        return gdb.parse_and_eval("(__typeof__(&(%s)))0" % expression).type.target()  # gdb does not follow it for the type of an address
+    except gdb.error:
+        # Neither does `whatis`, which prints the type.
+        return type_named(gdb.execute("whatis/r " + expression, to_string=True).strip()[len("type = "):])
+
+
+def is_incomplete(type):
+    """Whether a class is only declared. gdb takes it for an empty one; only its printer knows."""
+    return type.code in RECORDS and not type.fields() and gdb.Value(0).cast(type.pointer()).dereference().format_string(raw=True) == "<incomplete type>"
+
+
+def has_type(expression):
+    try:
+        return type_of(expression) is not None
+    except gdb.error:
+        return False
+
+
+def type_named(words):
+    text, array = re.fullmatch(r"(.*?)\s*((?:\[\d+\])*)", words).groups()
+    stars = re.search(r"[*&\s]*$", text).group()
+    type = gdb.lookup_type(text[:len(text) - len(stars)])
+    for star in stars.replace(" ", ""):
+        type = type.pointer() if star == "*" else type.reference()
+    for count in reversed(re.findall(r"\d+", array)):
+        type = type.array(int(count) - 1)
+    return type
+
+
 def as_value(expression):
     """The expression, with & before it if it is a function: in C a function stands for its address."""
     if not re.fullmatch(r"[(*\s]*[A-Za-z_][\w:]*[\s)]*", expression):

@@ -240,32 +240,6 @@ def no_calls():
         gdb.execute("set may-call-functions on", to_string=True)
 
 
-def type_of(expression):
-    """The static type of an expression without side effects. The object itself is not read. Fails where gdb would have to copy an array
-    out of registers into memory from the program's malloc."""
-    try:
-        with no_calls():
-            return gdb.parse_and_eval(expression).type
-    except gdb.MemoryError:
-        pass  # a pointer on the way is invalid now
-    try:
-        return gdb.parse_and_eval("(__typeof__(&(%s)))0" % expression).type.target()  # gdb does not follow it for the type of an address
-    except gdb.error:
-        # Neither does `whatis`, which prints the type.
-        return type_named(gdb.execute("whatis/r " + expression, to_string=True).strip()[len("type = "):])
-
-
-def type_named(words):
-    text, array = re.fullmatch(r"(.*?)\s*((?:\[\d+\])*)", words).groups()
-    stars = re.search(r"[*&\s]*$", text).group()
-    type = gdb.lookup_type(text[:len(text) - len(stars)])
-    for star in stars.replace(" ", ""):
-        type = type.pointer() if star == "*" else type.reference()
-    for count in reversed(re.findall(r"\d+", array)):
-        type = type.array(int(count) - 1)
-    return type
-
-
 # ---- plans ----
 
 class Place:
@@ -557,7 +531,8 @@ class Plan(JsonCommand):
         if is_refused_call(refusal):
             return
         if calls_by_name(expression):
-            if str(refusal) == "Invalid cast.":  # gdb 13 takes a function written in assembler (getpid) to return void until it is called
+            # Until it is called, gdb 13 takes a function written in assembler (getpid) to return void, and a pointer for no function.
+            if str(refusal) == "Invalid cast." or str(refusal).endswith("used as function"):
                 return
             raise refusal
         try:  # if several things are wrong, evaluation may report another one than `whatis`
@@ -593,9 +568,11 @@ class Plan(JsonCommand):
             place, code, type, scalar = rewriting.compiled(rewriting.text, table)
         except gdb.error as problem:
             missing = re.match(r"Couldn't find member named `(.+?)' in ", str(problem)) if rewriting.made else None
-            if missing:  # of something that gdb itself does not reach
+            if missing and not has_type(rewriting.text):  # otherwise it is a member of an anonymous union, which gdb does not translate
                 raise Refused("There is no member named %s." % missing[1])
             raise
+        if is_incomplete(bare(type)):
+            raise Refused("%s is an incomplete type: it is declared here, and the debug information does not say what is in it" % type)
         registers = code.registers()
         if registers:
             refuse_other_frames(expression)

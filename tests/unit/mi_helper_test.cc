@@ -302,6 +302,16 @@ TEST_F(Planned, errors_have_the_words_of_gdb) {
   EXPECT_EQ(inferior->error("-friday-locate types.cc:99999"), "No line 99999 in file \"types.cc\".");
 }
 
+TEST_F(Planned, what_gdb_cannot_translate_is_left_to_it) {
+  for (const char* left : {"parameter + srv.word", "parameter ? srv.word : 1", "caller.call(parameter)"})
+    EXPECT_EQ(inferior->plan(left)["kind"], "gdb") << left;
+  for (const char* missing : {"-friday-plan \"parameter + srv.wordy\"", "-friday-plan \"parameter + origin.z\""})
+    EXPECT_NE(inferior->error(missing).find("There is no member"), std::string::npos) << missing;
+  EXPECT_EQ(
+      inferior->error("-friday-plan *elsewhere"),
+      "Elsewhere is an incomplete type: it is declared here, and the debug information does not say what is in it");
+}
+
 json field_named(const json& entry, const char* name) {
   for (const json& field : entry["fields"])
     if (field["name"] == name) return field;
