@@ -235,7 +235,9 @@ Result<RawValue> Calls::call(ReplayNode& node, const KnownPlan& p) {
   const bool changes = !failed && !(undo.all() ? left_no_trace(node, thread, *undo.all()) : undo.same(node));
   FRIDAY_TRY_VOID(node.end_call(thread));
   if (failed) {
+    FRIDAY_TRY_VOID(node.count_stops(false));
     auto undone = undo.restore(node);
+    FRIDAY_TRY_VOID(node.count_stops(true));
     observer_->memory_changed(node);
     if (!undone) alterations_.note_any(node.id());
     return std::unexpected(describe_failure(node, p.plan->expression, undone));

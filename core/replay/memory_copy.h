@@ -36,8 +36,8 @@ class MemoryCopy {
   static Result<MemoryCopy> take(ReplayNode& node);
   // Returns how many pages were restored.
   Result<size_t> restore(ReplayNode& node) const;
-  // Whether the program would find its mappings and memory as they were. The stack below `stack_pointer` and Friday's
-  // own memory do not count.
+  // Whether the program would find its mappings and memory as they were, and the shim what it keeps of the program. The
+  // stack below `stack_pointer` and the rest of Friday's own memory do not count.
   Result<bool> unchanged(ReplayNode& node, uint64_t stack_pointer) const;
 
  private:

@@ -511,57 +511,6 @@ uint64_t ReplayNode::call_site(ThreadId id) {
   return site;
 }
 
-const user_regs_struct* ReplayNode::call_began_at(ThreadId id) {
-  Thread* thread = thread_of(id);
-  return thread && thread->detour ? &thread->detour->view : nullptr;
-}
-
-Result<void> ReplayNode::begin_call(ThreadId id, const Standing& from, const user_regs_struct& wanted) {
-  FRIDAY_TRY(thread, stopped_thread(id));
-  note_altered();
-  const user_regs_struct& now = from.hardware;
-  FRIDAY_TRY(extended, extended_state(id));
-  const auto at = area_address(id.value);
-  const auto a = from.area ? from.area : area(id.value);
-  if (!at || !a) return std::unexpected(process_gone(info_.id));
-  uint64_t back = 0;
-  (void)process_->read(wanted.rsp, &back, sizeof back);
-  thread->detour = std::make_unique<Thread::Detour>(
-      Thread::Detour{*thread, now, from.view, *a, std::move(extended), back, wanted.rsp + 8});
-  thread->at_breakpoint = false;
-  ThreadArea changed = *a;
-  changed.native = 1;
-  changed.frame = nullptr;
-  if (in_shim(now.rip)) changed.stack_top = (now.rsp - 1024) & ~15ull;
-  if (!process_->write(*at, &changed, offsetof(ThreadArea, pending_head)))
-    return std::unexpected(process_gone(info_.id));
-  user_regs_struct start = wanted;
-  start.orig_rax = kNoCall;
-  start.fs_base = now.fs_base, start.gs_base = now.gs_base;
-  if (!TracedProcess::set_registers(thread->tid, start)) return std::unexpected(process_gone(info_.id));
-  return {};
-}
-
-Result<void> ReplayNode::end_call(ThreadId id) {
-  FRIDAY_TRY(thread, stopped_thread(id));
-  if (!thread->detour) return {};
-  auto detour = std::move(thread->detour);
-  user_regs_struct back = detour->hardware;
-  TracedProcess::end_interrupted_call(back);
-  static_cast<ThreadSnapshot&>(*thread) = detour->thread;
-  // The kernel no longer has the siginfo of a signal from before the call; the instruction raises it again.
-  thread->held.reset();
-  thread->deliver = 0;
-  // Loop sites that the function passed do not count.
-  constexpr size_t loops = offsetof(ThreadArea, loops_left);
-  const auto at = area_address(id.value);
-  if (!at || !process_->write(*at, &detour->area, offsetof(ThreadArea, pending_head)) ||
-      !process_->write(*at + loops, &detour->area.loops_left, offsetof(ThreadArea, loops_next) - loops) ||
-      !TracedProcess::set_registers(thread->tid, back))
-    return std::unexpected(process_gone(info_.id));
-  return set_extended_state(id, detour->extended);
-}
-
 Result<void> ReplayNode::set_registers(ThreadId id, const user_regs_struct& wanted) {
   FRIDAY_TRY(thread, stopped_thread(id));
   FRIDAY_TRY(now, hardware(*thread));

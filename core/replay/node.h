@@ -90,9 +90,10 @@ class ReplayNode final : public NodeControl {
       user_regs_struct hardware, view;
       shim::ThreadArea area;
       std::vector<std::byte> extended;
-      uint64_t return_address, return_rsp;  // the place and stack pointer with which the function returns
-      std::optional<int64_t> answer = {};   // the answer to the current system call, which is not made
-      bool asked_kernel = false;            // a system call was passed to the kernel
+      uint64_t return_address, return_rsp;      // the place and stack pointer with which the function returns
+      std::optional<int64_t> answer = {};       // the answer to the current system call, which is not made
+      bool asked_kernel = false;                // a system call was passed to the kernel
+      std::optional<shim::Control> traps = {};  // what the shim has told by traps that nobody has handled yet
     };
     std::unique_ptr<Detour> detour;
   };
@@ -193,6 +194,9 @@ class ReplayNode final : public NodeControl {
   // to the kernel and are not part of the trace. end_call() restores the thread, wherever the function is at that time.
   Result<void> begin_call(ThreadId id, const Standing& from, const user_regs_struct& wanted);
   Result<void> end_call(ThreadId id);
+  // Whether passages of breakpoints and changes of what is watched count for marks. Call before and after the debugger
+  // changes what is not the program's doing; begin_call() and end_call() do.
+  Result<void> count_stops(bool on);
   // The program's registers from before the call that the thread is in; null if it is in none.
   const user_regs_struct* call_began_at(ThreadId id);
 
@@ -228,6 +232,7 @@ class ReplayNode final : public NodeControl {
   Result<user_regs_struct> hardware(const Thread& thread) const;
   Result<Standing> standing(const Thread& thread);
   void hold(Thread& thread, int status);
+  Result<void> put_off_stop(Thread& thread);
   bool undo_fault(const Thread& thread, int status);
   bool take_raised_signal(Thread& thread);
 

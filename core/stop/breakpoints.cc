@@ -286,7 +286,7 @@ std::optional<uint64_t> Breakpoints::passage(Addr address) const {
 // Call when a thread goes on from a breakpoint.
 void Breakpoints::count_passage(uint64_t address) {
   const auto counted = passages_.find(address);
-  if (counted == passages_.end()) return;
+  if (!counts_passages_ || counted == passages_.end()) return;
   auto& [since, event, count] = counted->second;
   if (const uint64_t now = node_.events_done(); event != now) event = now, count = 0;
   count++;
@@ -294,7 +294,7 @@ void Breakpoints::count_passage(uint64_t address) {
 
 void Breakpoints::uncount_passage(Addr address) {
   const auto counted = passages_.find(address.value);
-  if (counted == passages_.end()) return;
+  if (!counts_passages_ || counted == passages_.end()) return;
   auto& [since, event, count] = counted->second;
   if (event == node_.events_done() && count > 0) count--;
 }

@@ -104,6 +104,8 @@ class Breakpoints {
   // How often the node has come by this address since its last event, with the time at which a thread stands there now.
   // None if there was no breakpoint when that event was completed, so that nobody has counted.
   std::optional<uint64_t> passage(Addr address) const;
+  // Whether threads that come by are counted for that. Those that execute a function which the debugger calls are not.
+  void count_passages(bool on) { counts_passages_ = on; }
 
   // Takes `thread`, which stands at a breakpoint, past the instruction there. If there is no breakpoint at rip, changes
   // nothing and returns in_registers.
@@ -182,6 +184,7 @@ class Breakpoints {
   // All by the address at which the processor executes the instruction (PatchedBytes::executed_at()).
   std::unordered_map<uint64_t, std::vector<BreakpointOwner>> sites_;
   std::unordered_map<uint64_t, Passages> passages_;  // of `sites_`
+  bool counts_passages_ = true;
   // for all instructions that were stepped over, with or without a breakpoint
   std::unordered_map<uint64_t, Code> codes_;
   // by base address; pads outlive their breakpoints, since a thread may still stand in one

@@ -25,8 +25,26 @@ Result<bool> PassageCounter::start(Addr place, const Wanted& wanted) {
   return active_;
 }
 
+Result<void> PassageCounter::pause() {
+  if (!active_ || paused_) return {};
+  const Addr at = codes_.at(place_->value).words;
+  PassageWords words{};
+  FRIDAY_TRY_VOID(node_.read_raw(at, std::as_writable_bytes(std::span(&words, 1))));
+  paused_ = words;
+  words.wanted = 0;
+  std::ranges::fill(words.match, 0);
+  return node_.write_raw(at, std::as_bytes(std::span(&words, 1)));
+}
+
+Result<void> PassageCounter::go_on() {
+  const auto words = std::exchange(paused_, std::nullopt);
+  if (!active_ || !words) return {};
+  return node_.write_raw(codes_.at(place_->value).words, std::as_bytes(std::span(&*words, 1)));
+}
+
 Result<void> PassageCounter::stop() {
   is_at_hit_ = false;
+  FRIDAY_TRY_VOID(go_on());
   if (!std::exchange(active_, false)) return {};
   const Code& code = codes_.at(place_->value);
   breakpoints_.take_back(*place_, PatchKind::passage);

@@ -43,6 +43,9 @@ class PassageCounter {
   Result<void> stop();
   // Call before the pad areas are given back.
   Result<void> forget();
+  // Until go_on(), passages do not count, and none is wanted: a function that the debugger calls comes by.
+  Result<void> pause();
+  Result<void> go_on();
   // How often the node has come by since start(), with the passage at which it has stopped.
   Result<uint64_t> count();
 
@@ -82,7 +85,8 @@ class PassageCounter {
   std::unordered_map<uint64_t, Code> codes_;  // by place; it stays, as a thread may be there
   std::optional<Addr> place_;                 // of which passages are counted, or were
   bool active_ = false;
-  bool is_at_hit_ = false;  // a thread has stopped at a wanted passage, and pass() was not called
+  std::optional<PassageWords> paused_;  // what go_on() puts back
+  bool is_at_hit_ = false;              // a thread has stopped at a wanted passage, and pass() was not called
 };
 
 }  // namespace friday

@@ -302,6 +302,7 @@ std::vector<uint32_t> WatchSet::overlapping(uint64_t low, uint64_t high) const {
 
 // Returns how often the range has changed since the node's last event; 0 if that is not known.
 uint64_t WatchSet::count_change(Armed& armed) {
+  if (!counts_changes_) return 0;
   const uint64_t now = node_.events_done();
   if (armed.event != now) armed.event = now, armed.changes = 0;
   armed.changes++;

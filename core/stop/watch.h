@@ -134,6 +134,9 @@ class WatchSet {
   // Address range that contains all watched pages, patched code and breakpoints; empty if there are none.
   std::pair<Addr, Addr> bounds() const;
 
+  // Whether changes count (WatchHit::nth). Those that a function makes which the debugger calls do not.
+  void count_changes(bool on) { counts_changes_ = on; }
+
   // The protection that the program gave to the page of `address`, if a watch has changed it; for
   // NodeControl::mappings().
   std::optional<uint32_t> program_protection(Addr address) const;
@@ -227,6 +230,7 @@ class WatchSet {
   DebugRegisters debug_;
   bool debug_changed_ = false;
   bool lacks_registers_ = false;
+  bool counts_changes_ = true;
   WatchStatistics statistics_;
   PatchedStores stores_;
 };

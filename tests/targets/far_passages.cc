@@ -1,4 +1,5 @@
-// A function that is called three million times between two events, and a loop that counts in memory alone.
+// A function that is called three million times between two events, a loop that counts in memory alone, and a function
+// that leaves memory as it was.
 #include <unistd.h>
 
 #include <cstdint>
@@ -15,11 +16,22 @@ extern "C" __attribute__((noinline, noclone)) void turn(uint64_t value) {
 
 extern "C" __attribute__((noinline, noclone)) void again() { number = number + 1; }
 
+static volatile uint64_t scratch;
+
+extern "C" __attribute__((noinline, noclone)) uint64_t twice(uint64_t value) {
+  const uint64_t before = scratch;
+  scratch = value;
+  const uint64_t result = 2 * scratch;
+  scratch = before;
+  return result;
+}
+
 int main() {
   if (write(STDOUT_FILENO, "begin\n", 6) != 6) return 1;
   for (uint64_t i = 1; i <= kTurns; i++) turn(i);
   if (write(STDOUT_FILENO, "half\n", 5) != 5) return 1;
   for (uint64_t i = 1; i <= 2000; i++) again();
+  for (uint64_t i = 1; i <= 200; i++) sum += twice(i);
   printf("%llu\n", static_cast<unsigned long long>(sum + number));
   return 0;
 }

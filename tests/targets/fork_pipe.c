@@ -4,6 +4,8 @@
 
 #include "check.h"
 
+static __attribute__((noinline)) int answer_to(int value) { return value * 3 + 1; }
+
 int main(void) {
   int down[2], up[2], value;
   CHECK(pipe(down) == 0 && pipe(up) == 0);
@@ -13,7 +15,7 @@ int main(void) {
     close(down[1]);
     close(up[0]);
     while (read(down[0], &value, sizeof value) == sizeof value) {
-      value = value * 3 + 1;
+      value = answer_to(value);
       CHECK(write(up[1], &value, sizeof value) == sizeof value);
     }
     _exit(7);
@@ -22,7 +24,7 @@ int main(void) {
   close(up[1]);
   for (int i = 0; i < 1000; i++) {
     CHECK(write(down[1], &i, sizeof i) == sizeof i);
-    CHECK(read(up[0], &value, sizeof value) == sizeof value && value == i * 3 + 1);
+    CHECK(read(up[0], &value, sizeof value) == sizeof value && value == answer_to(i));
   }
   close(down[1]);
   int status;
