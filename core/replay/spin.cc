@@ -4,12 +4,15 @@
 //
 // Equal registers do not prove that it spins: the thread may pass the loop with the same registers at a time when the
 // loop ends at once. Therefore two iterations are single-stepped and compared with the recorded ones, instruction by
-// instruction.
+// instruction, and then undone: whatever stops the thread in them will stop it when it executes them.
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 
 #include "core/replay/session.h"
 #include "core/replay/thread_areas.h"
+#include "core/shim/plain.h"
 
 namespace friday {
 namespace {
@@ -31,6 +34,67 @@ format::SpinPoint point_of(const user_regs_struct& r) {
 }
 
 bool same(const format::SpinPoint& a, const format::SpinPoint& b) { return memcmp(&a, &b, sizeof a) == 0; }
+
+// Single-steps a thread through instructions that the recorder accepts in a loop, and undoes all of them when it is
+// destroyed. Such an instruction changes nothing but general registers, flags and what it stores.
+class Trial {
+ public:
+  Trial(ReplayNode& node, ReplayNode::Thread& thread, const user_regs_struct& registers)
+      : node_(node), thread_(thread), before_(thread), registers_(registers) {}
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+  ~Trial() {
+    for (; !stored_.empty(); stored_.pop_back()) (void)node_.write_raw(stored_.back().first, stored_.back().second);
+    TracedProcess::set_registers(thread_.tid, registers_);
+    static_cast<ThreadSnapshot&>(thread_) = before_;
+    (void)node_.count_stops(true);
+  }
+
+  Result<void> begin() { return node_.count_stops(false); }
+  // False if the thread cannot be stepped here, or not without a stop. `r`: its registers, before and after.
+  Result<bool> step(user_regs_struct& r) {
+    std::array<std::byte, max_instruction_length + 1> code{};
+    const Addr at = node_.patched_bytes().program_address(Addr{r.rip});
+    const auto readable = std::span(code).first(std::min<uint64_t>(max_instruction_length, 4096 - at.value % 4096));
+    if (!node_.read(at, code) && !node_.read(at, readable)) return false;
+    const auto instruction = decode_instruction(at, code);
+    if (!instruction || !shim::is_plain(reinterpret_cast<const uint8_t*>(code.data()))) return false;
+    for (unsigned i = 0; i < instruction->decoded.operand_count; i++) {
+      const ZydisDecodedOperand& operand = instruction->operand(i);
+      if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || !(operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
+      std::vector<std::byte> bytes(operand.size / 8);
+      const Addr low{effective_address(*instruction, operand, r)};
+      if (!node_.read_raw(low, bytes)) return false;
+      stored_.emplace_back(low, std::move(bytes));
+    }
+    FRIDAY_TRY_VOID(node_.breakpoints().step_one(ThreadId{thread_.number}));
+    if (!TracedProcess::registers(thread_.tid, r)) return fail(ErrorCode::component_died, "its process is gone");
+    return !thread_.held && !node_.in_shim(r.rip);
+  }
+
+ private:
+  ReplayNode& node_;
+  ReplayNode::Thread& thread_;
+  const ThreadSnapshot before_;
+  const user_regs_struct registers_;
+  std::vector<std::pair<Addr, std::vector<std::byte>>> stored_;
+};
+
+// Whether the thread, which stands where the recorded thread spun, would go through two iterations of that loop.
+Result<bool> would_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct r, const ExpectedSpin& spin) {
+  Trial trial(node, thread, r);
+  FRIDAY_TRY_VOID(trial.begin());
+  for (int iteration = 0; iteration < 2; iteration++) {
+    uint64_t hash = 0;
+    for (uint64_t step = 0; step < spin.steps; step++) {
+      FRIDAY_TRY(stepped, trial.step(r));
+      if (!stepped) return false;
+      hash = format::spin_hash(hash, point_of(r));
+    }
+    if (hash != spin.hash || !same(point_of(r), spin.point)) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -73,17 +137,8 @@ Result<bool> ReplaySession::yield_at_spin(ReplayNode& node, ReplayNode::Thread& 
                 "never waited. Replay again; if it fails again, keep the recording and report it as a bug of Friday",
                 spin.thread, spin.point.rip, kMostLooks);
   if (!same(point_of(r), spin.point)) return false;
-  for (int iteration = 0; iteration < 2; iteration++) {
-    uint64_t hash = 0;
-    for (uint64_t step = 0; step < spin.steps; step++) {
-      FRIDAY_TRY_VOID(node.breakpoints().step_one(ThreadId{thread.number}));
-      if (!TracedProcess::registers(thread.tid, r)) return fail(ErrorCode::component_died, "its process is gone");
-      thread.at_breakpoint = !thread.held && node.breakpoints().contains(Addr{r.rip});
-      if (thread.held || node.in_shim(r.rip)) return false;
-      hash = format::spin_hash(hash, point_of(r));
-    }
-    if (hash != spin.hash || !same(point_of(r), spin.point)) return false;
-  }
+  FRIDAY_TRY(spins, would_spin(node, thread, r, spin));
+  if (!spins) return false;
   FRIDAY_TRY_VOID(node.breakpoints().remove_all(kSpinOwner));
   node.spin().reset();
   thread.at_breakpoint = false;

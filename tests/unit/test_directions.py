@@ -25,7 +25,7 @@ ROOMS = {
     "pyext": ("core/base", "core/trace", "core/stop", "core/mi", "core/replay", "core/history", "core/debug", "core/origin"),
 }
 # What the shim shares with those who write and read its traces: formats and the table of calls.
-SHIM_HEADERS = {"chaos_draw.h", "shim_abi.h", "trace_format.h", "calls.def", "call_flags.h", "call_numbers.h", "loader.h", "thread_name.h"}
+SHIM_HEADERS = {"chaos_draw.h", "shim_abi.h", "trace_format.h", "calls.def", "call_flags.h", "call_numbers.h", "loader.h", "plain.h", "thread_name.h"}
 READ_SHIM_HEADERS = ("core/trace", "core/record", "core/replay", "console")
 
 
