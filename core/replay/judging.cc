@@ -34,8 +34,8 @@ SignalStop judge_signal(int signal, const siginfo_t& info) {
 }
 
 bool is_delivered(const Fault& fault) {
-  // The shim put an illegal instruction there, for its own handler.
-  if (fault.signal == SIGILL && fault.emulated) return true;
+  // The shim put an illegal instruction there, for its own handler, which it has taken away if the thread is to die.
+  if (fault.signal == SIGILL && fault.emulated) return fault.has_handler;
   // The shim handles faults of its reads through pointers of the program.
   if (fault.signal != SIGILL && fault.in_shim && fault.probing) return true;
   // A program that single-steps itself steps into the shim, whose handler hides that from the program.

@@ -88,8 +88,9 @@ TEST(ReplayFaults, TheShimHandlesFaultsOfItsProbesOnly) {
 }
 
 TEST(ReplayFaults, TheShimEmulatesOnlyIllegalInstructions) {
-  EXPECT_TRUE(is_delivered({.signal = SIGILL, .emulated = true}));
-  EXPECT_TRUE(is_delivered({.signal = SIGILL, .emulated = true, .in_call = true}));
+  EXPECT_TRUE(is_delivered({.signal = SIGILL, .emulated = true, .has_handler = true}));
+  EXPECT_TRUE(is_delivered({.signal = SIGILL, .emulated = true, .in_call = true, .has_handler = true}));
+  EXPECT_FALSE(is_delivered({.signal = SIGILL, .emulated = true})) << "the shim has decided that the thread dies";
   EXPECT_FALSE(is_delivered({.signal = SIGSEGV, .emulated = true}));
 }
 
