@@ -43,8 +43,11 @@ Result<Position> Backward::position() {
     case Place::How::ended:
     case Place::How::over: return place_.mark;
     case Place::How::calling:
-      // The call has written its results. The first place that has them is the instruction behind the call.
-      return Mark{id, event.next(), Passage{Addr{place_.registers.rip}, 1}};
+      if (const auto behind = Runner::mark_behind_call(*session_.find(id), place_.thread)) return *behind;
+      return fail(ErrorCode::unsupported,
+                  "node {} stands in a call, and the recording does not tell when its thread comes out of it: continue "
+                  "to a stop behind the call, and ask there",
+                  id);
     case Place::How::inside: break;
   }
   FRIDAY_TRY_VOID(check_can_go_back());

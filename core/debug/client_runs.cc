@@ -38,6 +38,7 @@ Result<void> Runner::resume(Client& client, const ResumeRequest& request) {
     return {};
   }
   FRIDAY_TRY_VOID(client.view().commit());
+  alterations_.note_users_stores();
   std::optional<Running> running;
   if (client.is_users()) running.emplace(gdbs_, &client);
   std::optional<ClientWait> wait;  // the user may interrupt the run in that gdb, or end it

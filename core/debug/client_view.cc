@@ -14,12 +14,21 @@ static bool same_values(std::span<const std::byte> one, std::span<const std::byt
          std::ranges::equal(one.subspan(kBehind), other.subspan(kBehind));
 }
 
+// All checkpoints have a node that has ended in common, so what is stored in it would stay wherever the group goes.
+Result<void> ClientView::check_can_change() {
+  auto checked =
+      node_->check_goes_on("its state can be read, not changed, and its functions cannot be called any more");
+  if (!checked) refusal_ = checked.error();
+  return checked;
+}
+
 Result<user_regs_struct> ClientView::registers(ThreadId thread) {
   if (auto it = edits_.find(thread); it != edits_.end() && it->second.wanted) return *it->second.wanted;
   return node_->registers(thread);
 }
 
 Result<void> ClientView::set_registers(ThreadId thread, const user_regs_struct& wanted) {
+  FRIDAY_TRY_VOID(check_can_change());
   if (const user_regs_struct* home = node_->call_began_at(thread); home && same_registers(wanted, *home)) {
     edits_.erase(thread);
     return node_->end_call(thread);
@@ -40,13 +49,29 @@ Result<std::vector<std::byte>> ClientView::extended_state(ThreadId thread) {
 }
 
 Result<void> ClientView::set_extended_state(ThreadId thread, std::span<const std::byte> state) {
+  FRIDAY_TRY_VOID(check_can_change());
   edits_[thread].extended.emplace(state.begin(), state.end());
   return {};
 }
 
+Result<void> ClientView::write(Addr address, std::span<const std::byte> data) {
+  FRIDAY_TRY_VOID(check_can_change());
+  note_write(address, data.size());
+  return node_->write(address, data);
+}
+
+void ClientView::note_stored() {
+  stored_ = true;
+  node_->note_altered();
+}
+
+// The node counts as altered at once, since a checkpoint may be made before anybody asks what was stored.
 void ClientView::note_write(Addr address, size_t size) {
   Write write{address, std::vector<std::byte>(size)};
-  if (!node_->is_fridays(address) && node_->read(address, write.before)) writes_.push_back(std::move(write));
+  const bool is_programs = !node_->is_fridays(address) && !node_->is_fridays(address.value);
+  if (size == 0 || !is_programs || !node_->read(address, write.before)) return;
+  writes_.push_back(std::move(write));
+  node_->note_altered();
 }
 
 // gdb has written arguments and a return address onto the stack of a thread that is about to execute a call. The
@@ -65,7 +90,6 @@ void ClientView::keep_dead_stack(ThreadId thread, uint64_t stack_pointer) {
 // With `resuming`, a lowered stack pointer means that gdb calls a function, even if rip stays the same: gdb may call
 // the function at whose start the thread stands.
 Result<void> ClientView::apply(ThreadId thread, const Edit& edit, bool resuming) {
-  changed_ |= edit.wanted || edit.extended;
   if (edit.wanted) {
     if (resuming && edit.wanted->rsp < edit.before->rsp && !node_->call_began_at(thread)) {
       FRIDAY_TRY(from, node_->standing(thread));
@@ -76,11 +100,11 @@ Result<void> ClientView::apply(ThreadId thread, const Edit& edit, bool resuming)
     }
   }
   const bool in_call = node_->call_began_at(thread);
-  stored_ |= edit.wanted && !in_call;
+  if (edit.wanted && !in_call) note_stored();
   if (!edit.extended) return {};
   FRIDAY_TRY(now, node_->extended_state(thread));
   if (same_values(now, *edit.extended)) return {};  // after a call gdb puts back all registers
-  stored_ |= !in_call;
+  if (!in_call) note_stored();
   return node_->set_extended_state(thread, *edit.extended);
 }
 

@@ -23,6 +23,7 @@ class ClientView final : public NodeControl {
   void rebind(ReplayNode& node) {
     node_ = &node;
     edits_.clear();
+    stored_ = false;
     writes_.clear();
     dead_stack_.clear();
   }
@@ -33,24 +34,20 @@ class ClientView final : public NodeControl {
   // Call when gdb's command is done. All writes take effect, and calls that have not returned are ended; returns
   // whether there were any.
   Result<bool> end_command();
-  // Whether gdb has changed the node's memory or registers since the last time this was asked.
-  bool take_changed() { return std::exchange(changed_, false); }
-  // The same, but for what gdb changes in order to call a function. After a call that has failed gdb puts registers
-  // back.
+  // Whether gdb has changed the program's memory or registers since the last time this was asked, but for what it
+  // changes in order to call a function. After a call that has failed gdb puts registers back.
   bool take_stored(bool call_has_failed = false) {
     const bool stored = (std::exchange(stored_, false) && !call_has_failed) || !writes_.empty();
     writes_.clear();
     return stored;
   }
+  // Why the last change was refused, and none was since the last time this was asked.
+  std::optional<Error> take_refusal() { return std::exchange(refusal_, std::nullopt); }
 
   NodeId id() const override { return node_->id(); }
   std::vector<ThreadInfo> threads() override { return node_->threads(); }
   Result<void> read(Addr address, std::span<std::byte> out) override { return node_->read(address, out); }
-  Result<void> write(Addr address, std::span<const std::byte> data) override {
-    changed_ = true;
-    note_write(address, data.size());
-    return node_->write(address, data);
-  }
+  Result<void> write(Addr address, std::span<const std::byte> data) override;
   Result<void> read_raw(Addr address, std::span<std::byte> out) override { return node_->read_raw(address, out); }
   Result<void> write_raw(Addr address, std::span<const std::byte> data) override {
     return node_->write_raw(address, data);
@@ -78,13 +75,16 @@ class ClientView final : public NodeControl {
     Addr address;
     std::vector<std::byte> before;
   };
+  Result<void> check_can_change();
   Result<void> apply(ThreadId thread, const Edit& edit, bool resuming);
+  void note_stored();
   void note_write(Addr address, size_t size);
   void keep_dead_stack(ThreadId thread, uint64_t stack_pointer);
 
   ReplayNode* node_;
   std::map<ThreadId, Edit> edits_;
-  bool changed_ = false, stored_ = false;
+  bool stored_ = false;  // registers
+  std::optional<Error> refusal_;
   std::vector<Write> writes_;                 // since the last take_stored(), in this order; not those for a call
   std::map<ThreadId, DeadStack> dead_stack_;  // by thread that executes a call, as it was before gdb prepared that
 };

@@ -22,7 +22,7 @@ Debugger::Debugger(std::unique_ptr<ReplaySession> session, DebuggerOptions optio
       expressions_(*session_, focus_, gdbs_, alterations_),
       stop_points_(*session_, focus_, gdbs_, expressions_, options.patch_stores),
       history_(*session_),
-      runner_(*session_, focus_, gdbs_, expressions_.calls(), stop_points_, history_),
+      runner_(*session_, focus_, gdbs_, alterations_, expressions_.calls(), stop_points_, history_),
       backward_(*session_, focus_, stop_points_, runner_, history_, *this),
       moves_(backward_, alterations_) {
   // Two calls go from a lower part to a higher one, each through an interface: requests of gdbs, and changes of memory.
@@ -47,6 +47,7 @@ void Debugger::node_started(ReplayNode& node) {
   stop_points_.node_started(node);
   runner_.node_started(node);
   backward_.node_started(node);
+  if (node.parent()) alterations_.note_fork(node.parent()->id(), node.id());
 }
 
 // The group has come back, and this node stands where it stood: its gdbs know it, and its stop points are armed.

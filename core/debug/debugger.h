@@ -51,7 +51,7 @@ class Debugger final : private Returner {
 
   ReplaySession& session() { return *session_; }
   Focus& focus() { return focus_; }
-  const Alterations& alterations() const { return alterations_; }
+  Alterations& alterations() { return alterations_; }
   Expressions& expressions() { return expressions_; }
   GroupStopPoints& stop_points() { return stop_points_; }
   Runner& runner() { return runner_; }

@@ -91,18 +91,25 @@ Result<RawValue> Expressions::read_by_plan(ReplayNode& node, const KnownPlan& p)
   return out;
 }
 
+void Expressions::begin_asking(GdbLink& link) {
+  (void)link.client().view().take_stored();
+  (void)link.client().view().take_refusal();
+}
+
+void Expressions::note_stores(NodeId id, GdbLink& link, bool call_has_failed) {
+  if (!link.client().view().take_stored(call_has_failed)) return;
+  observer_->memory_changed(*session_.find(id));
+  alterations_.note_any(id);
+}
+
 // Has gdb evaluate the expression. If gdb calls a function, Calls::run_for_gdb() runs it.
 Result<RawValue> Expressions::read_through_gdb(NodeId id, const std::string& expression) {
   FRIDAY_TRY(node, focus_.started_node(id));
   if (has_call(expression)) FRIDAY_TRY_VOID(node->check_goes_on("its functions cannot be called any more"));
   FRIDAY_TRY(text, workspace_.expand(*node, expression));
   FRIDAY_TRY(l, gdbs_.connect(id));
-  l->client().view().take_stored();
-  auto asked = l->ask("-friday-value " + mi_quote(text), gdbs_);
-  const bool has_failed = calls_.has_failed();
-  auto answer = calls_.explained(std::move(asked));
+  auto answer = ask_gdb(id, *l, [&] { return l->ask("-friday-value " + mi_quote(text), gdbs_); });
   workspace_.forget_staged(id);
-  if (l->client().view().take_stored(has_failed)) alterations_.note_any(id);
   if (!answer) return std::unexpected(answer.error());
   auto json = nlohmann::json::parse(*answer, nullptr, false);
   if (json.is_discarded())
@@ -185,11 +192,7 @@ Result<std::string> Expressions::run_gdb_command(NodeId id, const std::string& c
   FRIDAY_TRY(shown, print_by_plan(id, command));
   if (shown) return std::move(*shown);
   FRIDAY_TRY(l, gdbs_.connect(id));
-  l->client().view().take_changed();
-  auto said = l->console(command, gdbs_);
-  const bool undone = calls_.has_failed() && !alterations_.contains(id);
-  auto text = calls_.explained(std::move(said));
-  if (l->client().view().take_changed() && !undone) alterations_.note_any(id);
+  auto text = ask_gdb(id, *l, [&] { return l->console(command, gdbs_); });
   gdbs_.update_selection(id, *l);
   return text;
 }

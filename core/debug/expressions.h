@@ -90,6 +90,22 @@ class Expressions {
   Result<RawValue> answer(NodeId node, const std::string& expression, Used& used);
   Result<RawValue> read_by_plan(ReplayNode& node, const KnownPlan& plan);
   Result<RawValue> read_through_gdb(NodeId node, const std::string& expression);
+  // Has gdb do something that may store, or call functions. What it has stored alters the node, even if a call fails
+  // behind that. An error has the reason that gdb does not know.
+  template <typename Ask>
+  auto ask_gdb(NodeId node, GdbLink& link, const Ask& ask) {
+    begin_asking(link);
+    auto said = ask();
+    const bool call_has_failed = calls_.has_failed();
+    auto result = calls_.explained(std::move(said));
+    note_stores(node, link, call_has_failed);
+    if (auto refusal = link.client().view().take_refusal();
+        refusal && !result && result.error().code != ErrorCode::interrupted)
+      result = std::unexpected(std::move(*refusal));
+    return result;
+  }
+  static void begin_asking(GdbLink& link);
+  void note_stores(NodeId node, GdbLink& link, bool call_has_failed);
   Result<std::optional<std::string>> print_by_plan(NodeId node, const std::string& command);
   // in writing.cc
   Result<std::optional<uint64_t>> whole_number(ReplayNode& node, const KnownPlan& plan);

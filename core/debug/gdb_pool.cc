@@ -185,6 +185,14 @@ Result<void> GdbPool::end_users_commands() {
   return {};
 }
 
+std::vector<NodeId> GdbPool::take_users_stores() {
+  std::vector<NodeId> stored;
+  if (has_users_)
+    for (auto& [id, node] : nodes_)
+      if (node.users && node.users->view().take_stored()) stored.push_back(id);
+  return stored;
+}
+
 void GdbPool::update_selection(NodeId id, GdbLink& link) {
   focus_.set_elsewhere(id, false);
   auto thread = focus_.current_thread(id);
@@ -236,8 +244,8 @@ void GdbPool::tell_users(const std::string& what, const Client* mover) {
     if (node.users && node.users.get() != mover) node.users->tell(what);
 }
 
-void GdbPool::node_changed(NodeId id) {
-  if (Client* users = nodes_[id].users.get()) users->tell(kStands);
+void GdbPool::node_changed(NodeId id, Changer changer) {
+  if (Client* users = nodes_[id].users.get(); users && changer == Changer::friday) users->tell(kStands);
   GdbLink* own = nodes_[id].own.get();
   if (!own) return;
   if (focus_.is_elsewhere(id)) own->changed();

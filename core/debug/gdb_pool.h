@@ -77,6 +77,8 @@ class GdbPool final : public Pump {
   // Lets the changes of the user's gdbs take effect, and gives up functions that they have called and that have not
   // returned.
   Result<void> end_users_commands();
+  // The nodes in which gdbs of the user have stored since this was last asked.
+  std::vector<NodeId> take_users_stores();
   // Asks gdb which frame is selected in it, and updates the Focus.
   void update_selection(NodeId node, GdbLink& link);
 
@@ -95,8 +97,10 @@ class GdbPool final : public Pump {
   void group_moved(NodeId here, ThreadId thread, const Client* mover = nullptr);
   // Call when only this node has run. Its gdb selects `thread`.
   void node_moved(NodeId node, ThreadId thread);
-  // Call when memory of the node has changed but the node has not run.
-  void node_changed(NodeId node);
+  // Call when memory of the node has changed but the node has not run. A gdb of the user need not be told of what it
+  // has changed itself.
+  enum class Changer { friday, user };
+  void node_changed(NodeId node, Changer changer);
   // Tells all gdbs of the user but `mover` that the group begins to run, or stands again. Call when others than a gdb
   // of the user's run the group, too.
   void tell_users(const std::string& what, const Client* mover = nullptr);

@@ -6,6 +6,7 @@
 
 #include "core/base/alarm.h"
 #include "core/base/log.h"
+#include "core/trace/behind_call.h"
 #include "core/trace/calls.h"
 
 namespace friday {
@@ -56,14 +57,18 @@ DebugStop Runner::judge_end(Stop stop) {
 std::optional<Mark> Runner::mark_of_change(const DebugStop& stop, const Mark& here) {
   if (stop.writer) return std::nullopt;
   ReplayNode& node = *session_.find(stop.node);
-  if (node.call_site(stop.thread)) {  // the first place that has what a call has written is the instruction behind it
-    const auto behind = node.program_counter(stop.thread);
-    return behind ? std::optional(Mark{here.node, here.event.next(), Passage{Addr{*behind}, 1}}) : std::nullopt;
-  }
+  if (node.call_site(stop.thread)) return mark_behind_call(node, stop.thread);
   for (const WatchHit& hit : stop.hits)
     if (hit.nth && hit.new_bytes.size() <= kMostMarkBytes)
       return Mark{here.node, here.event, Passage{hit.low, hit.nth, hit.new_bytes.size()}};
   return std::nullopt;
+}
+
+std::optional<Mark> Runner::mark_behind_call(ReplayNode& node, ThreadId thread) {
+  const auto behind = node.program_counter(thread);
+  if (!behind || !node.refresh_control()) return std::nullopt;
+  const auto events = events_behind_call(node.reader(), node.control().cursor);
+  return events ? std::optional(Mark{node.id(), {*events}, Passage{Addr{*behind}, 1}}) : std::nullopt;
 }
 
 // Where the group stands at a stop that has just been judged. None if only a run that counts would tell.
@@ -120,6 +125,12 @@ Result<DebugStop> Runner::run_group(std::optional<double> timeout, const Ends& e
     if (!judged) continue;
     return marked(std::move(*judged));
   }
+}
+
+Result<void> Runner::end_users_commands() {
+  auto ended = gdbs_.end_users_commands();
+  alterations_.note_users_stores();
+  return ended;
 }
 
 DebugStop Runner::lost_part(Stop stop) {
@@ -183,7 +194,7 @@ Result<DebugStop> Runner::resume(std::optional<double> timeout, std::optional<Ma
   const Running running(gdbs_);
   focus_.forget_reached();
   stop_points_.follow_missed_libraries();
-  FRIDAY_TRY_VOID(gdbs_.end_users_commands());
+  FRIDAY_TRY_VOID(end_users_commands());
   if (auto stop = judge_pending()) return std::move(*stop);
   if (last) events_.set_target({last, false});
   return run_group(timeout);
@@ -209,7 +220,7 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
       (void)runner.gdbs_.take_interrupt();
     }
   } ending{*this};
-  FRIDAY_TRY_VOID(gdbs_.end_users_commands());
+  FRIDAY_TRY_VOID(end_users_commands());
   if (auto ended = judge_pending_end()) return std::move(*ended);
   events_.set_target({target});
   (void)stop_points_.take_undecided();
@@ -269,7 +280,7 @@ Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
     FRIDAY_TRY_VOID(node->check_goes_on("there is nothing left to step; the reverse commands go back"));
   FRIDAY_TRY_VOID(focus_.current_thread(id));
   FRIDAY_TRY(l, gdbs_.connect(id));
-  FRIDAY_TRY_VOID(gdbs_.end_users_commands());
+  FRIDAY_TRY_VOID(end_users_commands());
   if (auto stop = judge_pending()) return std::move(*stop);
   last_client_stop_.reset();
   FRIDAY_TRY(mi, mi_step(command));

@@ -38,9 +38,15 @@ class PastRuns {
 
 class Runner final : public ClientOwner {
  public:
-  Runner(ReplaySession& session, Focus& focus, GdbPool& gdbs, Calls& calls, GroupStopPoints& stop_points,
-         History& history)
-      : session_(session), focus_(focus), gdbs_(gdbs), calls_(calls), stop_points_(stop_points), history_(history) {}
+  Runner(ReplaySession& session, Focus& focus, GdbPool& gdbs, Alterations& alterations, Calls& calls,
+         GroupStopPoints& stop_points, History& history)
+      : session_(session),
+        focus_(focus),
+        gdbs_(gdbs),
+        alterations_(alterations),
+        calls_(calls),
+        stop_points_(stop_points),
+        history_(history) {}
 
   // Runs to the next stop that the user must hear of. If `timeout` is given, in seconds, stops after that time with the
   // kind `pause`; if `last`, stops before that event, with the kind `reached`.
@@ -63,6 +69,9 @@ class Runner final : public ClientOwner {
   // is that of a stop there: `event` if it waits before its next event, `watch` in a call that has changed watched
   // memory, or `step`.
   void stand(const Mark& mark, ThreadId thread, Stop::Kind kind);
+  // The first place of the program that has what a call has written in which this thread stands: the instruction behind
+  // the call. None if it is not known when the thread comes there (events_behind_call()).
+  static std::optional<Mark> mark_behind_call(ReplayNode& node, ThreadId thread);
   // The stop with its mark, if the group stands at it and that is known.
   DebugStop marked(DebugStop stop);
   // The kind of the last stop of the replay.
@@ -100,6 +109,7 @@ class Runner final : public ClientOwner {
   std::optional<DebugStop> judge_pending();
   std::optional<DebugStop> judge_pending_end();
   DebugStop lost_part(Stop stop);
+  Result<void> end_users_commands();
   std::optional<Mark> known_mark(const DebugStop& stop);
   std::optional<Mark> mark_of_change(const DebugStop& stop, const Mark& here);
   Result<DebugStop> run_group(std::optional<double> timeout, const Ends& ends = {});
@@ -120,6 +130,7 @@ class Runner final : public ClientOwner {
   ReplaySession& session_;
   Focus& focus_;
   GdbPool& gdbs_;
+  Alterations& alterations_;
   Calls& calls_;
   GroupStopPoints& stop_points_;
   History& history_;

@@ -141,11 +141,10 @@ Result<void> Expressions::write(NodeId id, const std::string& target, const std:
   if (!assigned) return std::unexpected(assigned.error());
   if (*assigned) return {};
   FRIDAY_TRY(l, gdbs_.connect(id));
-  auto done = calls_.explained(
-      l->run("-data-evaluate-expression " + mi_quote(fmt::format("{} = {}", left_text, right_text)), gdbs_));
+  const std::string assignment = mi_quote(fmt::format("{} = {}", left_text, right_text));
+  auto done = ask_gdb(id, *l, [&] { return l->run("-data-evaluate-expression " + assignment, gdbs_); });
   workspace_.forget_staged(id);
   if (!done) return std::unexpected(done.error());
-  if (!workspace_write) alterations_.note_any(id);
   return {};
 }
 

@@ -109,6 +109,14 @@ std::optional<Stop> ReplaySession::handle_trap(ReplayNode& node, ReplayNode::Thr
   return handle_fault(node, thread, info);
 }
 
+// Where the program stands while the shim stores for it: at its system call, or at the first instruction of a handler.
+static Addr place_in_shim(ReplayNode& node, const ReplayNode::Thread& thread) {
+  const ThreadId id{thread.number};
+  if (const uint64_t site = node.call_site(id)) return Addr{site};
+  const auto registers = node.registers(id);
+  return Addr{registers ? registers->rip : 0};
+}
+
 // Sets `stop` if it returns DebugTrap::hit.
 Result<ReplaySession::DebugTrap> ReplaySession::debug_trap(ReplayNode& node, ReplayNode::Thread& thread,
                                                            user_regs_struct r, Stop& stop) {
@@ -122,7 +130,7 @@ Result<ReplaySession::DebugTrap> ReplaySession::debug_trap(ReplayNode& node, Rep
   if (node.breakpoints().in_pad(Addr{r.rip})) (void)node.breakpoints().leave_pad(ThreadId{thread.number});
   thread.at_breakpoint = TracedProcess::registers(thread.tid, r) && node.breakpoints().contains(Addr{r.rip});
   stop = stop_of(Stop::Kind::watch, node, thread);
-  stop.pc = node.in_shim(r.rip) ? Addr{node.call_site(ThreadId{thread.number})} : (*outcome)->pc;
+  stop.pc = node.in_shim(r.rip) ? place_in_shim(node, thread) : (*outcome)->pc;
   stop.hits = std::move((*outcome)->hits);
   return DebugTrap::hit;
 }
@@ -239,7 +247,7 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
     // the shim's registers instead of the program's.
     node.show_hardware(node.in_shim(r.rip));
     const bool in_program = !node.in_shim(r.rip);
-    auto outcome = node.watches().on_fault(ThreadId{thread.number}, address, in_program);
+    auto outcome = node.watches().on_fault(ThreadId{thread.number}, address, in_program && !thread.detour);
     node.show_hardware(false);
     if (!outcome) return fail_node(node, ThreadId{thread.number}, outcome.error().message);
     if (outcome->how != FaultOutcome::How::not_ours) {
@@ -250,7 +258,7 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
         return std::nullopt;
       }
       Stop stop = stop_of(Stop::Kind::watch, node, thread);
-      stop.pc = in_program ? outcome->pc : Addr{node.call_site(ThreadId{thread.number})};
+      stop.pc = in_program ? outcome->pc : place_in_shim(node, thread);
       stop.hits = std::move(outcome->hits);
       // If a breakpoint stands at the next instruction, it is hit when the thread resumes.
       return stop;

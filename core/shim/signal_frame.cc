@@ -84,6 +84,19 @@ bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* inf
   uint8_t* state = (uint8_t*)((top - state_size(state_mask()) - 4) & ~63ull);
   SignalFrame* f = (SignalFrame*)((((uint64_t)state - sizeof(SignalFrame)) & ~15ull) - 8);
   if (!writable((uint64_t)f, (uint64_t)state + state_size(state_mask()) + 4, kernels)) return false;
+  // A watch of the stack may stop the thread in what follows: it is shown at the handler's first instruction then.
+  const CallFrame before = *frame;
+  frame->rdi = (uint64_t)signal;
+  frame->rsi = (uint64_t)f->info;
+  frame->rdx = (uint64_t)&f->context;
+  frame->rax = 0;
+  frame->rsp = (uint64_t)f;
+  frame->rip = action.handler;
+  frame->eflags = 0x202;
+  frame->full = 1;
+  frame->site = 0;
+  CallFrame* const shown = area->frame;
+  if (control.mode == kModeReplay) area->frame = frame;
   memset(f, 0, sizeof *f);
   save_state(state, kernels);
   clear_state(kernels);
@@ -95,24 +108,24 @@ bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* inf
   u.stack_size = area->altstack[2];
   if (area->altstack[1] & kAutoDisarm) area->altstack[0] = area->altstack[2] = 0, area->altstack[1] = kStackOff;
   u.mask = area->signal_mask;
-  u.context = {frame->r8,
-               frame->r9,
-               frame->r10,
-               frame->r11,
-               frame->r12,
-               frame->r13,
-               frame->r14,
-               frame->r15,
-               frame->rdi,
-               frame->rsi,
-               frame->rbp,
-               frame->rbx,
-               frame->rdx,
-               frame->rax,
-               frame->rcx,
-               frame->rsp,
-               frame->rip,
-               frame->eflags,
+  u.context = {before.r8,
+               before.r9,
+               before.r10,
+               before.r11,
+               before.r12,
+               before.r13,
+               before.r14,
+               before.r15,
+               before.rdi,
+               before.rsi,
+               before.rbp,
+               before.rbx,
+               before.rdx,
+               before.rax,
+               before.rcx,
+               before.rsp,
+               before.rip,
+               before.eflags,
                0x33,
                0,
                0,
@@ -124,14 +137,8 @@ bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* inf
                (uint64_t)state,
                {}};
   memcpy(f->info, info, sizeof f->info);
-  frame->rdi = (uint64_t)signal;
-  frame->rsi = (uint64_t)f->info;
-  frame->rdx = (uint64_t)&f->context;
-  frame->rax = 0;
-  frame->rsp = (uint64_t)f;
-  frame->rip = action.handler;
-  frame->eflags = 0x202;
-  frame->full = 1;
+  area->frame = shown;
+  frame->site = before.site;
   if (area->waited) area->signal_mask = area->call_mask;
   area->waited = 0;
   area->signal_mask =

@@ -93,11 +93,41 @@ def test_strings_lie_in_the_workspace(node, plain_end):
     assert same_end(node, plain_end, BY_GDB)
 
 
-@pytest.mark.parametrize("call, alters", [("add_now(7)", True), ("change_by_text_now(\"7\")", True), ("first_of(\"7\")", False)])
+@pytest.mark.parametrize("call, alters", [
+    ("add_now(7)", True), ("change_by_text_now(\"7\")", True), ("first_of(\"7\")", False), ("handle_now()", True), ("handled_now()", False), ("0 + handle_now()", True)])
 def test_a_call_alters_its_node_if_it_changes_memory_whoever_makes_it(node, plain_end, call, alters):
     node.read(call)
     assert (node.altered is not None) == alters
     assert alters or same_end(node, plain_end, BY_GDB)
+
+
+@pytest.mark.parametrize("command, alters", [
+    ("print sum_of(1, 2, 3, 4, 5, 6)", False), ("call add_now(7)", True), ("set var total = 77", True), ("print total = 77, crash_now((int*)0)", True),
+    ("print $rbx = $rbx + 1", True), ("print total", False), ("print crash_now((int*)0)", False)])
+def test_a_command_of_gdbs_alters_its_node_if_it_changes_the_program(node, command, alters):
+    before = int(node.read("total"))
+    try:
+        node.gdb(command)
+    except friday.CallFailed as failed:
+        assert "crash_now" in command and "SIGSEGV" in str(failed)
+    assert (node.altered is not None) == alters
+    assert alters or node.read("total") == before
+    assert "77" not in command or node.read("total") == 77
+
+
+@pytest.mark.parametrize("change", ["set var total = 1", "print total = 1", "print $rax = 1", "print add_now(7)"])
+def test_a_node_that_has_ended_cannot_be_changed(workers, opened, change):
+    """Checkpoints have its process in common, so a store would stay wherever the group goes."""
+    session = opened(workers)
+    session.set_checkpoints(True)
+    run_to_end(session)
+    node = session.nodes.all[0]
+    before, hash_before = int(node.read("total")), session.backend.state_hash(0)
+    with pytest.raises(friday.NodeEnded, match="node 0 has ended: its state can be read, not changed"):
+        node.gdb(change)
+    with pytest.raises(friday.NodeEnded, match="node 0 has ended"):
+        node.read("total = 1")
+    assert node.altered is None and node.read("total") == before and session.backend.state_hash(0) == hash_before
 
 
 @pytest.mark.parametrize("form", [BY_CORE, BY_GDB])
@@ -171,3 +201,20 @@ def test_what_its_system_calls_are_answered(node, plain_end):
     assert node.call("say_now", "hello from a call") == 1
     assert any("hello from a call" in notice for notice in node.session.backend.take_notices())
     assert same_end(node, plain_end, BY_GDB)
+
+
+@pytest.mark.parametrize("sync", ["free", "causal", "clock"])
+def test_a_call_loses_no_stop_of_its_thread(tmp_path_factory, opened, sync):
+    """Where nodes run side by side, one may have stopped for a reason that is not handled yet when a function is called in it."""
+    recording = record_once("fork_pipe", lambda recorder: recorder.record([BUILD / "targets" / "fork_pipe"]), tmp_path_factory)
+    session = opened(recording, sync=sync)
+    session.catch("syscall write")
+    seen = {0: 0, 1: 0}
+    while (stop := session.run()).kind != "end":
+        if stop.kind != "catch":
+            continue
+        seen[int(stop.node)] += 1
+        for node in session.all_nodes:
+            assert node.read("answer_to(5)") == 16
+    recorded = {node: sum(" write(" in f" {text}" for _, text in session.backend.events(node, 0, 100_000)) for node in seen}
+    assert seen == recorded and min(seen.values()) >= 1000 and not session.altered

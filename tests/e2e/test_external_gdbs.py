@@ -138,3 +138,36 @@ def test_a_gdb_of_the_user_runs_backward(console, recorder):
         gdb.send("quit\r")
         gdb.finish()
     console.expect(r"a gdb of yours has moved the group: it stands at [\d.]+ s now\n" + PROMPT.lstrip("^"))
+
+
+def test_what_a_gdb_of_the_user_stores_alters_its_node(console, recorder):
+    """At once for memory, with the next run for registers; what it prints and what it calls to no effect does not."""
+    paths = endpoints(console)
+    here = min(paths)
+    console.command(f"{here} tbreak process_packet")
+    console.command("c")
+    value = console.command(f"py @{here}(srv.node.id)")
+    console.command(f"{here} next")
+    altered = lambda: f"<node {here} " in console.command("py session.altered")  # noqa: E731
+    with ExternalGdb(recorder, "-x", paths[here]) as gdb:
+        assert re.search(r"= \d+", gdb.command("print srv.node.id"))
+        assert re.search(r"= \d+", gdb.command("print mix(5)")) and re.search(r"= \d+", gdb.command("print mix(6)"))
+        assert not altered()
+        gdb.command("set var srv.node.id = 1")
+        console.expect(r"^\(friday \d+ altered @")  # the prompt says so by itself
+        console.expect(r"s\) $")
+        assert altered() and console.command(f"py @{here}(srv.node.id)") == "1\n"
+        assert "altered" in console.command("info mark"), "it has no past"
+        gdb.send("quit\r")
+        gdb.finish()
+    console.command(f"{here} next")
+    console.command("undo")
+    assert altered() and console.command(f"py @{here}(srv.node.id)") == "1\n", "it belongs to the place"
+    console.command("undo")
+    assert not altered() and console.command(f"py @{here}(srv.node.id)") == value
+    with ExternalGdb(recorder, "-x", paths[here]) as gdb:
+        gdb.command("print $r15 = $r15 + 1")
+        console.command(f"{here} stepi")
+        assert altered()
+        gdb.send("quit\r")
+        gdb.finish()

@@ -108,6 +108,37 @@ def test_a_mark_is_the_same_place_in_another_session(ring, opened, seed):
         assert other.mark() == mark
 
 
+@pytest.mark.parametrize("call", ["twice(9)", "0 + twice(9)"])
+def test_what_a_called_function_comes_by_is_no_passage_of_the_program(far, opened, call):
+    """Neither a passage of a breakpoint nor a change of what is watched, so marks name the same places."""
+    session = opened(far)
+    session.set_checkpoints(True)
+    session.breakpoint("twice")
+    session.watch("scratch")
+    carried = {}
+    for _ in range(16):
+        stop = session.run()
+        here = place(session)
+        assert session.node.read(call) == 18 and not session.altered and place(session) == here
+        assert stop.mark
+        carried[stop.mark] = here
+    assert len(carried) == 16 and sum("+" in mark for mark in carried) > 5, carried.keys()
+    assert carried[session.mark()] == place(session)
+    for mark, there in carried.items():
+        session.goto(mark)
+        assert place(session) == there, mark
+
+
+def test_a_call_alters_nothing_by_stores_that_watches_have_patched(far, opened):
+    session = opened(far)
+    session.watch("number", condition="number > 5000")
+    break_at(session, "twice", condition="value == 150")
+    before = session.backend.watch_statistics()["faults"]
+    for call in ("twice(9)", "0 + twice(9)"):
+        assert session.node.read(call) == 18 and not session.altered
+    assert session.backend.watch_statistics()["faults"] == before, "the stores were patched"
+
+
 @pytest.mark.parametrize("program", ["workers", *[pytest.param(name, marks=pytest.mark.full) for name in (
     "fork_many", "execs", "threads_spin", "signals_threads", "signals_compute", "shared_turns", "main_exits", "exceptions")]])
 def test_marks_in_threads_signals_and_processes_that_come_and_go(program, tmp_path_factory, opened):
@@ -434,3 +465,66 @@ def test_passages_that_the_registers_do_not_tell_apart(far, opened):
     mark = f"{session.mark().removesuffix('1')}1500"
     session.goto(mark)
     assert session.node.read("number") == 1499 and session.mark() == mark
+
+
+def test_the_child_of_an_altered_node_is_altered(tmp_path_factory, opened):
+    session = opened(record_once("fork_pipe", lambda recorder: recorder.record([BUILD / "targets" / "fork_pipe"]), tmp_path_factory))
+    session.set_checkpoints(True)
+    break_at(session, "main")
+    session.node.write("value", 5)
+    assert [int(node) for node in session.altered] == [0]
+    session.catch("syscall read", nodes=[1])
+    stop = session.run()
+    assert stop.kind == "catch" and stop.node == 1
+    assert [int(node) for node in session.altered] == [0, 1]
+    session.restart()
+    assert not session.altered
+
+
+def test_marks_of_what_is_written_where_handlers_are_entered(tmp_path_factory, opened):
+    """A call behind which a handler runs first; and frames, at which the program stands at the handler's first instruction."""
+    recording = record_once("signal_frames", lambda recorder: recorder.record([BUILD / "targets" / "signal_frames"]), tmp_path_factory)
+    session = opened(recording)
+    session.set_checkpoints(True)
+    blocked = session.watch("was_blocked")
+    session.breakpoint("ready")
+    stop = session.run()
+    assert stop.kind == "watch" and int(session.node.read("info_at")) == 0, "in the call, before the handler"
+    marks = {stop.mark: session.node.read("$pc"), session.mark(): session.node.read("$pc")}
+    blocked.delete()
+    assert session.run().kind == "breakpoint"
+    session.watch(f"-l *(int*){int(session.node.read('info_at'))}")
+    handler, numbers = int(session.node.read("(long)&handler")), []
+    while (stop := session.run()).kind == "watch":
+        assert stop.pc == int(session.node.read("$pc")) == handler and session.node.read("$rdi") in (12, 8)
+        assert re.match(r"#0 +handler \(", session.node.gdb("backtrace"))
+        numbers.append(int(session.changes(stop)[0].new))
+        if stop.mark:
+            marks[stop.mark] = session.node.read("$pc")
+    assert numbers == [0, 12, 0, 8], (numbers, stop)
+    assert len(marks) > 2, marks
+    other = opened(recording)
+    other.set_checkpoints(True)
+    for mark, pc in marks.items():
+        other.goto(mark)
+        assert other.node.read("$pc") == pc, mark
+
+
+def test_nothing_is_passed_over_where_a_recorded_spin_is_looked_for(tmp_path_factory, opened):
+    """The thread stands there with the registers of the recorded spin, and does not spin: what it does next stops it, and counts."""
+    recording = record_once("spin_passed", lambda recorder: recorder.record([BUILD / "targets" / "spin_passed"]), tmp_path_factory)
+    session = opened(recording)
+    session.set_checkpoints(True)
+    session.breakpoint("*&passed_five")
+    marks, flags = {}, []
+    while (stop := session.run()).kind == "breakpoint":
+        flags.append(int(session.node.read("flag")))
+        here = place(session)
+        marks[session.mark()] = here
+        assert stop.mark in (None, session.mark())
+    assert flags == [5, 5] and len(marks) == 2, (flags, marks)
+    other = opened(recording)
+    other.set_checkpoints(True)
+    for mark, there in marks.items():
+        other.goto(mark)
+        assert place(other) == there, mark
