@@ -94,7 +94,7 @@ int main(int count, char** arguments) {
   return 0;
 }
 """
-KINDS = ["anonymous", "segment", "memfd", "file", "memory", "unlinked"]
+KINDS = ["anonymous", "segment", "file", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("memfd", "memory", "unlinked"))]
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +133,7 @@ def test_kinds_of_memory(kind, recorder, sharers, tmp_path):
     recorder.none_left()
 
 
+@pytest.mark.full
 def test_some_only(recorder, sharers, tmp_path):
     """What others store while they stay on standby would not be recorded, so nobody begins, and it is said why."""
     group = {"node": [{"name": name, "command": [str(sharers), "file", "30", str(tmp_path / "table")]} for name in ("a", "b")]}
@@ -161,7 +162,7 @@ def test_a_process_is_killed_meanwhile(recorder, sharers, tmp_path):
     recorder.none_left()
 
 
-@pytest.mark.parametrize("kind", ["anonymous", "file"])
+@pytest.mark.parametrize("kind", ["anonymous", pytest.param("file", marks=pytest.mark.full)])
 def test_on_and_off_and_on(kind, recorder, sharers, tmp_path):
     running = recorder.start_record([sharers, kind, "14", tmp_path / "table"], name="it", options=["--standby"])
     on_standby(recorder, running)
