@@ -149,9 +149,10 @@ class Collector {
   void look_at_switches();
   void tell_wanted(Node& node);
   void remove_from_standby(Node& node);
-  // Of processes on standby that share memory (collector_cuts.cc).
+  // Of processes that share memory (collector_cuts.cc).
   struct Sharers;
-  std::vector<Sharers> find_sharers() const;
+  std::vector<Sharers> find_sharers(const std::vector<Node*>& among) const;
+  void look_at_sharers(Sharers& sharers, int64_t now);
   void note_shares(Node& node);
   void look_at_cuts_soon(int64_t in_ns);
   void look_at_cuts();
@@ -203,6 +204,7 @@ class Collector {
   // An attempt to let processes that share memory begin together.
   struct Cut {
     std::vector<Node*> members, halted;
+    int forks = 0;      // how many children the members had forked when they were called
     int64_t until = 0;  // CLOCK_MONOTONIC when all must stand still
   };
   std::map<uint32_t, Cut> cuts_;  // by their numbers

@@ -1,14 +1,15 @@
 // Processes that share memory go on in new traces together: when their recording begins (`friday live REC full`), when
-// it ends, and when a recording that reaches back for a limited time is cut. Each tells that it has mapped something that
-// others may have mapped (kShares). When all processes that share something with each other have told so, they are
+// it ends, and when a recording that reaches back for a limited time is cut. Each tells that it has mapped something
+// that others may have mapped (kShares). When all processes that share something with each other have told so, they are
 // called: the threads of each stand still, and the process asks whether those of the others do, too (kHalted). The
 // answer, when all have asked, says which shared objects there are. Each then writes its start image, its mappings of
 // the objects and, if nobody has before it, their contents, and goes on recorded (core/shim/part.cc). The others still
-// stand, or run in turns that are recorded, so what it writes of the objects is what they are at that moment of the order
-// of all turns.
+// stand, or run in turns that are recorded, so what it writes of the objects is what they are at that moment of the
+// order of all turns.
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "core/base/log.h"
 #include "core/record/collector_node.h"
@@ -19,10 +20,12 @@ namespace friday {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kLookAgain = 20 * kMs;     // from one look at who can begin to the next, at least
-constexpr int64_t kHaltsWithin = 300 * kMs;  // that all must stand still after they were called
-constexpr int64_t kCallAgain = 100 * kMs;    // after an attempt in vain
-constexpr int64_t kLastsFor = 2000 * kMs;    // before it is told what prevents it
+constexpr int64_t kLookAgain = 20 * kMs;       // from one look at who can begin to the next, at least
+constexpr int64_t kObstacleAgain = 500 * kMs;  // the same while something prevents it
+constexpr int64_t kHaltsWithin = 200 * kMs;    // that all must stand still after they were called
+constexpr int64_t kCallAgain = 100 * kMs;      // after the first attempt in vain; each further one waits twice as long,
+constexpr int64_t kCallRarely = 10'000 * kMs;  // up to this
+constexpr int64_t kLastsFor = 2000 * kMs;      // before it is told what prevents it
 
 void store(uint32_t& word, format::Wanted wanted) { __atomic_store_n(&word, uint32_t{wanted}, __ATOMIC_RELEASE); }
 
@@ -40,67 +43,60 @@ class Sets {
   std::vector<size_t> of_;
 };
 
+using Key = decltype(MappedObject().key());
+
+// What is known of the objects of several processes.
+void merge(std::map<Key, MappedObject>& all, const MappedObject& each) {
+  MappedObject& known = all.try_emplace(each.key(), each).first->second;
+  known.can_change |= each.can_change;
+  if (each.size_known && !known.size_known) known = {each.object, known.can_change, true};
+  else if (!known.size_known) known.object.size = std::max(known.object.size, each.object.size);
+}
+
 }  // namespace
 
 // Processes that share memory with each other, directly or through others, with what they share.
 struct Collector::Sharers {
   std::vector<Node*> nodes;
   std::vector<shim::ObjectBefore> objects;
-  std::string obstacle;  // why they cannot begin; empty: they can
+  std::string obstacle;  // why they cannot go on together; empty: they can
 };
 
-std::vector<Collector::Sharers> Collector::find_sharers() const {
+// `among`: recorded processes and such on standby.
+std::vector<Collector::Sharers> Collector::find_sharers(const std::vector<Node*>& among) const {
   std::vector<Node*> nodes;
-  std::vector<std::string> obstacles;
-  std::vector<std::vector<MappedObject>> mapped;
+  std::vector<Mapped> mapped;
   std::string hidden;  // why what somebody has mapped is not known
-  for (Node* node : open_) {
-    if (!node->hello || !node->header || node->hung_up || node->wait_status >= 0) continue;
-    auto objects = node->pid > 0 ? mapped_objects(node->pid) : fail(ErrorCode::io, "it has just begun");
-    if (!objects && objects.error().code == ErrorCode::not_found) continue;  // it has ended
-    nodes.push_back(node);
-    obstacles.push_back(objects ? "" : objects.error().message);
-    if (!objects && objects.error().code != ErrorCode::unsupported)
+  for (Node* node : among) {
+    auto found = node->pid > 0 ? mapped_shared(node->pid) : fail(ErrorCode::io, "it has just begun");
+    if (!found && found.error().code == ErrorCode::not_found) continue;  // it has ended
+    if (!found)
       hidden = fmt::format("what {} (process {}) has mapped is not known: {}", node->origin.name, node->pid,
-                           objects.error().message);
-    mapped.push_back(objects ? std::move(*objects) : std::vector<MappedObject>{});
+                           found.error().message);
+    nodes.push_back(node);
+    mapped.push_back(found ? std::move(*found) : Mapped{});
   }
-  std::map<std::pair<uint64_t, uint64_t>, MappedObject> all;
-  for (const auto& objects : mapped)
-    for (const MappedObject& each : objects) {
-      MappedObject& known = all.try_emplace(each.key(), each).first->second;
-      known.can_change |= each.can_change;
-      if (each.size_known && !known.size_known) known = {each.object, known.can_change, true};
-      else if (!known.size_known) known.object.size = std::max(known.object.size, each.object.size);
-    }
-  const auto where_is = [this](const Node& node) { return std::pair{node.on_standby, is_wanted(node.origin)}; };
-  const auto counts = [&](const MappedObject& each) {
-    const MappedObject& known = all.at(each.key());
-    return known.can_change || known.object.in_memory;
-  };
+  std::map<Key, MappedObject> all;
+  for (const Mapped& of : mapped)
+    for (const MappedObject& each : of.objects) merge(all, each);
   Sets sets(nodes.size());
-  std::map<std::pair<uint64_t, uint64_t>, size_t> first;
+  std::map<Key, size_t> first;
   for (size_t n = 0; n < nodes.size(); n++)
-    for (const MappedObject& each : mapped[n])
-      if (counts(each)) sets.join(n, first.try_emplace(each.key(), n).first->second);
+    for (const MappedObject& each : mapped[n].objects)
+      if (all.at(each.key()).can_change) sets.join(n, first.try_emplace(each.key(), n).first->second);
   std::map<size_t, Sharers> found;
   for (size_t n = 0; n < nodes.size(); n++) {
     Sharers& sharers = found[sets.root(n)];
     sharers.nodes.push_back(nodes[n]);
-    if (sharers.obstacle.empty()) sharers.obstacle = !obstacles[n].empty() ? obstacles[n] : hidden;
+    if (!hidden.empty()) sharers.obstacle = hidden;
+    if (!mapped[n].device.empty())
+      sharers.obstacle = fmt::format("{} has mapped {}, a device", nodes[n]->origin.name, mapped[n].device);
   }
   for (const auto& [key, n] : first) found[sets.root(n)].objects.push_back(all.at(key).object);
   std::vector<Sharers> list;
   for (auto& [root, sharers] : found) {
     if (sharers.objects.size() > shim::kMostObjectsBefore)
       sharers.obstacle = fmt::format("it shares more than {} files and segments", shim::kMostObjectsBefore);
-    const auto [sleeps, wanted] = where_is(*sharers.nodes.front());
-    for (const Node* node : sharers.nodes)
-      if (sharers.obstacle.empty() && where_is(*node) != std::pair{sleeps, wanted})
-        sharers.obstacle = fmt::format("it shares memory with {} (process {}), which {}", node->origin.name, node->pid,
-                                       node->on_standby        ? "is to stay on standby"
-                                       : is_wanted(node->origin) ? "is to stay recorded"
-                                                                 : "is to be recorded no longer");
     list.push_back(std::move(sharers));
   }
   return list;
@@ -116,6 +112,11 @@ void Collector::look_at_cuts_soon(int64_t in_ns) {
   cuts_at_ = cuts_at_ ? std::min(cuts_at_, at) : at;
 }
 
+// Whether the node's process is to go on in another trace, and has said that it may share memory.
+bool Collector::asks_for_cut(const Node& node) const {
+  return node.shares && !node.cut && !node.closed && node.header && (!node.on_standby || is_wanted(node.origin));
+}
+
 // Ends attempts that take too long, and calls all whom nothing stands in the way of.
 void Collector::look_at_cuts() {
   const int64_t now = cuts_looked_ = now_ns(CLOCK_MONOTONIC);
@@ -126,28 +127,54 @@ void Collector::look_at_cuts() {
     else look_at_cuts_soon(cut.until - now);
   }
   for (const uint32_t number : late) end_cut(number, nullptr);
-  if (std::ranges::none_of(open_, [this](const Node* node) { return asks_for_cut(*node); })) return;
-  for (const Sharers& sharers : find_sharers()) {
-    if (std::ranges::none_of(sharers.nodes, [this](const Node* node) { return asks_for_cut(*node); })) continue;
-    const bool told = std::ranges::all_of(sharers.nodes, [this](const Node* node) { return asks_for_cut(*node); });
-    for (Node* node : sharers.nodes) tell_obstacle(*node, sharers.obstacle);
-    if (told && sharers.obstacle.empty()) call_together(sharers);
-    else look_at_cuts_soon(kCallAgain);
+  bool any = false;
+  for (const Node* node : open_) {
+    if (!asks_for_cut(*node)) continue;
+    if (node->call_again <= now) any = true;
+    else look_at_cuts_soon(node->call_again - now);
   }
+  if (!any) return;
+  std::vector<Node*> live;
+  for (Node* node : open_)
+    if (node->hello && node->header && !node->hung_up && !node->replaced && !node->end_reason && node->wait_status < 0)
+      live.push_back(node);
+  for (Sharers& sharers : find_sharers(live)) look_at_sharers(sharers, now);
 }
 
-bool Collector::asks_for_cut(const Node& node) const {
-  const bool changes = !node.on_standby || is_wanted(node.origin);
-  return node.shares && !node.cut && !node.closed && node.header && changes;
+void Collector::look_at_sharers(Sharers& sharers, int64_t now) {
+  const auto asks = [this](const Node* node) { return asks_for_cut(*node); };
+  if (std::ranges::none_of(sharers.nodes, asks)) return;
+  for (const Node* node : sharers.nodes)
+    if (is_wanted(node->origin) != is_wanted(sharers.nodes.front()->origin) && sharers.obstacle.empty())
+      sharers.obstacle = fmt::format("not all that share memory with it are meant, such as {} (process {})",
+                                     is_wanted(node->origin) ? sharers.nodes.front()->origin.name : node->origin.name,
+                                     is_wanted(node->origin) ? sharers.nodes.front()->pid : node->pid);
+  // What is to stay on standby does so anyway.
+  std::erase_if(sharers.nodes, [this](const Node* node) { return node->on_standby && !is_wanted(node->origin); });
+  for (Node* node : sharers.nodes) tell_obstacle(*node, sharers.obstacle);
+  if (!sharers.obstacle.empty()) return look_at_cuts_soon(kObstacleAgain);
+  bool all = true;
+  for (Node* node : sharers.nodes) {
+    all &= asks_for_cut(*node) && node->call_again <= now;
+    // It was forked or has begun after the others were told.
+    uint32_t nothing = format::kNoPart;
+    if (!node->shares && !node->cut)
+      __atomic_compare_exchange_n(&node->header->wanted, &nothing,
+                                  uint32_t{is_wanted(node->origin) ? format::kPartInAnyCase : format::kNothing}, false,
+                                  __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+  }
+  if (all) call_together(sharers);
+  else look_at_cuts_soon(kCallAgain);
 }
 
 void Collector::tell_obstacle(Node& node, const std::string& obstacle) {
-  const char* const what = node.on_standby           ? "its recording cannot begin"
+  const char* const what = node.on_standby          ? "its recording cannot begin"
                            : is_wanted(node.origin) ? "its recording cannot be cut off at the front"
                                                     : "its recording cannot end";
+  const int64_t now = now_ns(CLOCK_MONOTONIC);
   if (obstacle.empty()) node.obstacle_since = 0;
-  else if (!node.obstacle_since) node.obstacle_since = now_ns(CLOCK_MONOTONIC);
-  const bool lasts = node.obstacle_since && now_ns(CLOCK_MONOTONIC) - node.obstacle_since >= kLastsFor;
+  else if (!node.obstacle_since) node.obstacle_since = now;
+  const bool lasts = node.obstacle_since && now - node.obstacle_since >= kLastsFor;
   const std::string text = lasts ? fmt::format("{}: {}", what, obstacle) : "";
   if (std::exchange(node.cut_notice, text) != text) describe_soon(node);
 }
@@ -158,6 +185,7 @@ void Collector::call_together(const Sharers& sharers) {
   for (Node* node : sharers.nodes) {
     node->cut = last_cut_;
     cut.members.push_back(node);
+    cut.forks += node->forked_children;
     store(node->header->wanted, is_wanted(node->origin) ? format::kPartTogether : format::kNothingTogether);
   }
   FRIDAY_LOG(record, debug, "cut {}: {} processes are called", last_cut_, cut.members.size());
@@ -171,27 +199,38 @@ void Collector::note_halted(Node& node) {
   Cut& cut = found->second;
   cut.halted.push_back(&node);
   if (cut.halted.size() < cut.members.size()) return;
-  // A process may have been forked, or have mapped more, before it stood still.
-  std::ranges::sort(cut.members);
-  for (Sharers& now : find_sharers()) {
-    std::ranges::sort(now.nodes);
-    if (now.obstacle.empty() && now.nodes == cut.members) return end_cut(node.cut, &now);
+  // Before they stood still they may have mapped more, and children may have been forked, which are not among them.
+  Sharers all;
+  int forks = 0;
+  for (const Node* member : cut.members) forks += member->forked_children;
+  for (Sharers& part : find_sharers(cut.members)) {
+    all.nodes.insert(all.nodes.end(), part.nodes.begin(), part.nodes.end());
+    all.objects.insert(all.objects.end(), part.objects.begin(), part.objects.end());
+    if (!part.obstacle.empty()) all.obstacle = part.obstacle;
   }
-  end_cut(node.cut, nullptr);
+  const bool same = all.nodes.size() == cut.members.size() && forks == cut.forks && all.obstacle.empty() &&
+                    all.objects.size() <= shim::kMostObjectsBefore;
+  end_cut(node.cut, same ? &all : nullptr);
 }
 
-// Answers all processes that wait: they begin, if it is known what they share.
+// Answers all processes that wait: they go on in new traces, if it is known what they share.
 void Collector::end_cut(uint32_t number, const Sharers* what) {
   const Cut cut = std::move(cuts_.extract(number).mapped());
   FRIDAY_LOG(record, debug, "cut {}: {} of {} processes stand still, they {}", number, cut.halted.size(),
              cut.members.size(), what ? "begin" : "do not begin");
+  const int64_t now = now_ns(CLOCK_MONOTONIC);
+  int64_t again = kCallAgain;
+  for (const Node* node : cut.members) again = std::max(again, std::min(2 * node->call_pause, kCallRarely));
   for (Node* node : cut.members) {
     node->cut = 0;
-    if (what) node->ended_in_cut = number;
-    else if (node->header) store(node->header->wanted, is_wanted(node->origin) ? format::kPartInAnyCase : format::kNothing);
+    node->ended_in_cut = what ? number : 0;
+    node->call_pause = what ? 0 : again;
+    node->call_again = what ? 0 : now + again;
+    if (!what && node->header)
+      store(node->header->wanted, is_wanted(node->origin) ? format::kPartInAnyCase : format::kNothing);
   }
   for (Node* node : cut.halted) answer_halted(*node, number, what);
-  if (!what) look_at_cuts_soon(kCallAgain);
+  if (!what) look_at_cuts_soon(again);
 }
 
 void Collector::answer_halted(const Node& node, uint32_t number, const Sharers* what) {
@@ -207,7 +246,7 @@ void Collector::answer_halted(const Node& node, uint32_t number, const Sharers* 
   if (node.socket) send_reply(node.socket.get(), bytes.data(), bytes.size(), nullptr, 0);
 }
 
-// The node's process has ended, executes another program, or is to stay on standby.
+// The node's process has ended, executes another program, or is to stay as it is.
 void Collector::leave_cut(Node& node) {
   const auto found = cuts_.find(std::exchange(node.cut, 0));
   if (found == cuts_.end()) return;
@@ -218,7 +257,7 @@ void Collector::leave_cut(Node& node) {
 // The node's process was told to go on in another trace with those with which it shares memory, and cannot.
 void Collector::note_left_behind(const Node& node) {
   for (const auto& other : nodes_)
-    if (other.get() != &node && !other->closed && other->began_in_cut == node.ended_in_cut)
+    if (other.get() != &node && (other->ended_in_cut == node.ended_in_cut || other->began_in_cut == node.ended_in_cut))
       add_notice(*other, fmt::format("{} (process {}) shares memory with it and could not go on with it: what that "
                                      "stores there is not in this recording",
                                      node.origin.name, node.pid));

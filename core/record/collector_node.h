@@ -39,12 +39,15 @@ struct Collector::Node {
   uint32_t launched_as = 0;  // the id of the first node of its process
   bool late = false;         // its process ran, unrecorded, before it
   bool on_standby = false;   // its process runs unrecorded
-  // Of a process that has mapped what others may have mapped, too, and shall go on in another trace (collector_cuts.cc).
-  bool shares = false;        // it has said so
-  uint32_t cut = 0;           // the attempt to do that together with others, in which it takes part; 0: none
-  uint32_t ended_in_cut = 0;  // the one that has succeeded; 0: none
-  uint32_t began_in_cut = 0;  // the one with which this node, or the part of its ancestor, has begun; 0: none
+  // Of a process that has mapped what others may have mapped, too, and shall go on in another trace
+  // (collector_cuts.cc).
+  bool shares = false;         // it has said so
+  uint32_t cut = 0;            // the attempt to do that together with others, in which it takes part; 0: none
+  uint32_t ended_in_cut = 0;   // the one that has succeeded; 0: none
+  uint32_t began_in_cut = 0;   // the one with which this node, or the part of its ancestor, has begun; 0: none
   bool shared_memory = false;  // in_group(), once it is closed
+  int64_t call_again = 0;      // CLOCK_MONOTONIC before which it is not called once more after attempts in vain,
+  int64_t call_pause = 0;      // and the pause in ns before that
   int64_t obstacle_since = 0;  // CLOCK_MONOTONIC since when something prevents that; 0: nothing does
   bool direct_child = false, hello = false, spawned = false, closed = false, hung_up = false;
   int64_t room_given = 0;  // CLOCK_MONOTONIC when room was last given
@@ -80,8 +83,8 @@ struct Collector::Node {
   bool in_group() const { return header ? header->features & format::kFeatureSharedMemory : shared_memory; }
 
   std::string notice() const {
-    std::string text = cut_notice.empty() ? shim_notice : cut_notice;
-    for (const std::string& more : {outsiders_notice, module_notice, children_notice})
+    std::string text = shim_notice;
+    for (const std::string& more : {cut_notice, outsiders_notice, module_notice, children_notice})
       text += (text.empty() || more.empty() ? "" : "; ") + more;
     return text;
   }

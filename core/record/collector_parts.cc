@@ -169,18 +169,30 @@ void Collector::remove_old(int64_t now) {
     const bool busy = node->packed && !packer_.is_done(*node->packed);
     if (!node->closed || !node->ended_ns || node->ended_ns >= kept || busy) need(node);
   }
-  while (!unseen.empty()) {
-    Node& node = *unseen.back();
-    unseen.pop_back();
-    const auto parent = node.forked ? by_uuid.find(key(node.parent_uuid)) : by_uuid.end();
-    if (parent != by_uuid.end()) need(parent->second);
-    if (node.in_group())
-      for (auto [at, end] = by_cut.equal_range(2 * node.began_in_cut); at != end; ++at) need(at->second);
-    if (node.ended_in_cut)
-      for (auto [at, end] = by_cut.equal_range(2 * node.ended_in_cut + 1); at != end; ++at) need(at->second);
-    if (options_.lean)
-      for (Node* other : by_generation[node.generation]) need(other);
-  }
+  const auto need_all_of = [&](uint32_t cut) {
+    for (auto [at, end] = by_cut.equal_range(cut); at != end; ++at) need(at->second);
+    by_cut.erase(cut);
+  };
+  const auto need_with_others = [&] {
+    while (!unseen.empty()) {
+      Node& node = *unseen.back();
+      unseen.pop_back();
+      const auto parent = node.forked ? by_uuid.find(key(node.parent_uuid)) : by_uuid.end();
+      if (parent != by_uuid.end()) need(parent->second);
+      if (node.in_group()) need_all_of(2 * node.began_in_cut);
+      if (node.ended_in_cut) need_all_of(2 * node.ended_in_cut + 1);
+      if (options_.lean)
+        for (Node* other : by_generation[node.generation]) need(other);
+    }
+  };
+  need_with_others();
+  // Others that share memory may have begun by themselves and ended since: without them what is left does not replay.
+  int64_t earliest = INT64_MAX;
+  for (const Node* node : needed)
+    if (node->in_group()) earliest = std::min(earliest, node->began_ns);
+  for (const auto& each : nodes_)
+    if (!each->dropped && each->in_group() && !each->ended_in_cut && each->ended_ns > earliest) need(each.get());
+  need_with_others();
   for (const auto& [generation, nodes] : by_generation) {
     bool empty = generation + 1 < generations_.size();
     for (Node* node : nodes) {

@@ -308,7 +308,11 @@ void Collector::answer_fork(Node& node) {
 void Collector::answer_part(Node& node, const shim::Request& request) {
   shim::ForkReply reply{};
   const auto next = next_part(node, request);
-  if (!next && node.ended_in_cut) note_left_behind(node);
+  if (!next && node.ended_in_cut) {
+    note_left_behind(node);
+    node.ended_in_cut = 0;
+    tell_wanted(node);
+  }
   if (!next) leave_out(node, next.error());
   else memcpy(reply.node_uuid, (*next)->uuid, 16);
   reply.ok = next.has_value();

@@ -46,10 +46,11 @@ void Collector::tell_wanted(Node& node) {
   uint32_t& word = node.header->wanted;
   if (!wanted) drop_room_ahead(node);
   if (node.cut) {
-    const bool as_called = __atomic_load_n(&word, __ATOMIC_RELAXED) == (wanted ? format::kPartTogether : format::kNothingTogether);
-    if (as_called) return;
+    const uint32_t called = wanted ? format::kPartTogether : format::kNothingTogether;
+    if (__atomic_load_n(&word, __ATOMIC_RELAXED) == called) return;
     leave_cut(node);
   }
+  if (node.shares) look_at_cuts_soon(0);
   if (node.on_standby) {
     __atomic_store_n(&word, uint32_t{wanted ? format::kPartInAnyCase : format::kNoPart}, __ATOMIC_RELEASE);
   } else if (!wanted) {

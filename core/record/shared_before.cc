@@ -21,11 +21,29 @@ namespace friday {
 
 namespace {
 
-constexpr std::string_view kDeleted = " (deleted)";
+// The device of the kernel's own tmpfs, which has anonymous shared memory, memfds and segments, except huge pages.
+dev_t kernels_tmpfs() {
+  static const dev_t device = [] {
+    void* const page = mmap(nullptr, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    dev_t found = 0;
+    if (const auto maps = read_memory_map("/proc/self"))
+      for (const MappedRange& map : *maps)
+        if (map.low == reinterpret_cast<uint64_t>(page)) found = map.device;
+    if (page != MAP_FAILED) munmap(page, 4096);
+    return found;
+  }();
+  return device;
+}
 
-// Devices of the file systems that a process sees and that are in memory, from its mountinfo (proc_pid_mountinfo(5)):
+// Whether pages of a tmpfs may be in swap space, where mincore(2) does not see them.
+bool swaps() {
+  const auto text = read_file("/proc/swaps");
+  return !text || std::ranges::count(*text, '\n') > 1;  // the first line is a heading
+}
+
+// Devices of the file systems of this type that a process sees, from its mountinfo (proc_pid_mountinfo(5)):
 // "ID PARENT MAJOR:MINOR ROOT ... - TYPE SOURCE OPTIONS".
-std::set<dev_t> devices_in_memory(const std::string& process) {
+std::set<dev_t> devices_of(const std::string& process, const std::string& wanted) {
   std::set<dev_t> found;
   const auto text = read_file(process + "/mountinfo");
   std::istringstream lines(text ? *text : "");
@@ -36,9 +54,7 @@ std::set<dev_t> devices_in_memory(const std::string& process) {
     if (!(words >> id >> parent >> major >> colon >> minor)) continue;
     const size_t type = line.find(" - ");
     if (type == std::string::npos) continue;
-    const std::string_view rest = std::string_view(line).substr(type + 3);
-    if (rest.starts_with("tmpfs ") || rest.starts_with("hugetlbfs ") || rest.starts_with("devtmpfs "))
-      found.insert(makedev(major, minor));
+    if (std::string_view(line).substr(type + 3).starts_with(wanted + " ")) found.insert(makedev(major, minor));
   }
   return found;
 }
@@ -64,55 +80,75 @@ std::set<uint64_t> could_be_writable(const std::string& process) {
   return found;
 }
 
-// The size of the file with this inode, by its path or by a descriptor that the process has of it.
-std::optional<uint64_t> size_of_file(const std::string& process, const MappedRange& map) {
+// stat(2) of the file with this inode, by its path or by a descriptor that the process has of it.
+std::optional<struct stat> stat_of(const std::string& process, const MappedRange& map) {
   struct stat about;
   const auto matches = [&](const std::string& path) {
     return stat(path.c_str(), &about) == 0 && about.st_ino == map.inode && S_ISREG(about.st_mode);
   };
-  if (map.path.starts_with('/') && !is_nameless(map.path) && matches(process + "/root" + map.path))
-    return static_cast<uint64_t>(about.st_size);
+  if (!is_nameless(map.path) && matches(process + "/root" + map.path)) return about;
   if (map.path.starts_with("/SYSV") || map.path.starts_with("/dev/zero")) return {};
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(process + "/fd", ignored))
-    if (matches(entry.path().string())) return static_cast<uint64_t>(about.st_size);
+    if (matches(entry.path().string()) && about.st_dev == map.device) return about;
   return {};
+}
+
+// Describes the object that a mapping shows, when it is met for the first time.
+MappedObject describe(const std::string& process, const MappedRange& map, const std::set<dev_t>& tmpfs,
+                      const std::set<dev_t>& huge) {
+  MappedObject each;
+  shim::ObjectBefore& o = each.object;
+  o.device = o.file_device = map.device;
+  o.inode = map.inode;
+  o.is_segment = map.path.starts_with("/SYSV");
+  o.is_nameless = is_nameless(map.path);
+  const bool is_tmpfs = o.is_nameless ? map.device == kernels_tmpfs() : tmpfs.contains(map.device);
+  o.in_memory = is_tmpfs && !swaps();
+  each.can_change = o.is_nameless || is_tmpfs || huge.contains(map.device);
+  if (const auto about = stat_of(process, map)) {
+    o.size = static_cast<uint64_t>(about->st_size);
+    o.file_device = about->st_dev;
+    each.size_known = true;
+  }
+  return each;
+}
+
+bool is_device(const std::string& process, const std::string& path) {
+  struct stat about;
+  return path.starts_with("/dev/") && stat((process + "/root" + path).c_str(), &about) == 0 && !S_ISREG(about.st_mode);
 }
 
 }  // namespace
 
-Result<std::vector<MappedObject>> mapped_objects(pid_t pid) {
+Result<Mapped> mapped_shared(pid_t pid) {
   const std::string process = fmt::format("/proc/{}", pid);
   auto maps = read_memory_map(process);
   if (!maps && access(process.c_str(), F_OK) != 0) return fail(ErrorCode::not_found, "process {} has ended", pid);
   if (!maps) return std::unexpected(maps.error());
-  std::map<std::pair<uint64_t, uint64_t>, MappedObject> found;
-  std::optional<std::set<dev_t>> in_memory;
+  Mapped mapped;
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t>, MappedObject> found;
+  std::optional<std::set<dev_t>> tmpfs, huge;
   std::optional<std::set<uint64_t>> could_be;
   for (const MappedRange& map : *maps) {
-    if (!map.shared || !map.inode || (map.low >= shim::kOwnLow && map.low < shim::kOwnEnd)) continue;
-    const bool writable = map.protection & PROT_WRITE;
+    if (!map.shared || (map.low >= shim::kOwnLow && map.low < shim::kOwnEnd)) continue;
     if (!map.path.starts_with('/') || map.path.starts_with("/[")) continue;  // of an anonymous inode, such as perf's
-    struct stat about;
-    if (!is_nameless(map.path) && map.path.starts_with("/dev/") &&
-        stat((process + "/root" + map.path).c_str(), &about) == 0 && !S_ISREG(about.st_mode))
-      return fail(ErrorCode::unsupported, "it has mapped {}, a device", map.path);
-    MappedObject& each = found[{map.device, map.inode}];
-    const bool first = each.object.inode == 0;
-    each.object.device = map.device;
-    each.object.inode = map.inode;
-    if (first && !is_nameless(map.path) && !in_memory) in_memory = devices_in_memory(process);
-    if (first) each.object.in_memory = is_nameless(map.path) || in_memory->contains(map.device);
-    each.object.is_segment = map.path.starts_with("/SYSV");
-    if (!writable && !could_be && !each.object.in_memory) could_be = could_be_writable(process);
-    each.can_change |= writable || (could_be && could_be->contains(map.low));
-    const auto size = first ? size_of_file(process, map) : std::nullopt;
-    if (size) each.object.size = *size, each.size_known = true;
+    if (!is_nameless(map.path) && is_device(process, map.path)) {
+      mapped.device = map.path;
+      continue;
+    }
+    if (!tmpfs) tmpfs = devices_of(process, "tmpfs"), huge = devices_of(process, "hugetlbfs");
+    const std::tuple key{uint32_t{map.path.starts_with("/SYSV")}, uint64_t{map.device}, map.inode};
+    auto known = found.find(key);
+    if (known == found.end()) known = found.emplace(key, describe(process, map, *tmpfs, *huge)).first;
+    MappedObject& each = known->second;
     if (!each.size_known) each.object.size = std::max(each.object.size, map.offset + (map.high - map.low));
+    if (each.can_change) continue;
+    if (!(map.protection & PROT_WRITE) && !could_be) could_be = could_be_writable(process);
+    each.can_change = map.protection & PROT_WRITE || could_be->contains(map.low);
   }
-  std::vector<MappedObject> list;
-  for (const auto& [key, each] : found) list.push_back(each);
-  return list;
+  for (const auto& [key, each] : found) mapped.objects.push_back(each);
+  return mapped;
 }
 
 }  // namespace friday

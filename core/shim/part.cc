@@ -36,8 +36,8 @@ constexpr uint32_t kMostThreads = 1024;          // of a process that is alive, 
 constexpr long kLongestWait = 50'000'000;        // ns for which the threads may take to answer
 constexpr long kPokeAgain = 1'000'000;           // ns after which a thread that does not stand still is poked again
 constexpr long kLookAgain = 1'000'000;           // ns from one look at what prevents a part to the next,
-constexpr uint64_t kLookForOthers = 5'000'000;    // ns after which a process that sleeps looks whether all are called
 constexpr long kTryAgain = 1'000'000'000;        // and after an attempt, for which all threads were interrupted
+constexpr uint64_t kLookForOthers = 5'000'000;   // ns after which a process that sleeps looks whether all are called
 constexpr long kAskAgain = 1'000'000'000;        // ns after which it asks again for room that it has not got
 constexpr uint64_t kLookForRoom = 30'000'000;    // ns after which a process that makes no calls looks for that
 constexpr uint64_t kTellAfter = 10'000'000'000;  // ns of attempts after which the user is told what prevents a part
@@ -364,8 +364,8 @@ void part_look_no_more() {
 
 static uint64_t begun_with;  // how many events the trace had when its current part began
 
-// A forked child begins as a copy of its parent, so as long as it has no image of its own, its parent's part is kept. And
-// processes that share memory begin together, whoever of them has news.
+// A forked child begins as a copy of its parent, so as long as it has no image of its own, its parent's part is kept.
+// And processes that share memory begin together, whoever of them has news.
 static bool has_news() {
   const FileHeader& header = *trace_header();
   return on_standby || group_member() || header.wanted == kPartInAnyCase || header.features & kFeatureForkChild ||
@@ -509,7 +509,7 @@ void part_begin(CallFrame* frame, ThreadArea* area) {
   else if (on_standby && (why = obstacle_of_threads(area))) pause_ns = kLookAgain;
   else if (together && !collector_halted(&table->cut)) why = kNotAll, pause_ns = kLookAgain;
   if (!why) why = enter_part(frame, area, now.copies);
-  if (!why) {
+  if (!why && control.mode == kModeRecord) {  // there was room for the image
     if (together) shared_record_before(area, table->cut);
     release_others();
   }
@@ -535,8 +535,10 @@ PartTogether part_together(CallFrame* frame, ThreadArea* area, uint64_t hash) {
   if (!why) area->call_logged = 0;
   if (!why && !off) {
     group_goes_on(area, kept);
-    shared_record_before(area, table->cut);
-    release_others();
+    if (control.mode == kModeRecord) {  // there was room for the image
+      shared_record_before(area, table->cut);
+      release_others();
+    }
   }
   table->cut.count = 0;
   if (!why) return PartTogether::begun;

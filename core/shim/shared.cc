@@ -14,6 +14,7 @@
 #include <linux/signal.h>
 #include <linux/wait.h>
 
+#include "core/shim/collector.h"
 #include "core/shim/memory.h"
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
@@ -67,7 +68,8 @@ bool do_apart(Work work) {
   uint64_t mask = 0;
   const uint64_t everything = kAllButDispatch;
   native(sys::rt_sigprocmask, SIG_SETMASK, &everything, &mask, 8);
-  const long pid = friday_apart(stack + sizeof stack, [](void* it) { (*(Work*)it)(); }, &work);
+  const long pid = friday_apart(
+      stack + sizeof stack, [](void* it) { (*(Work*)it)(); }, &work);
   while (pid > 0 && native(sys::wait4, pid, 0, __WALL, 0) == -EINTR) {}
   native(sys::rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
   return !failed(pid);
@@ -206,8 +208,11 @@ bool shared_wanted(const uint64_t* a, const FileStat& st) {
 bool shared_on_standby;
 
 const ObjectBefore* shared_before(const MapLine& map, const CutReply& cut) {
-  for (uint32_t n = 0; map.shared && map.inode && n < cut.count; n++)
-    if (cut.objects[n].inode == map.inode && cut.objects[n].device == map.device) return &cut.objects[n];
+  const bool is_segment = memcmp(map.path, "/SYSV", 5) == 0;
+  for (uint32_t n = 0; map.shared && n < cut.count; n++) {
+    const ObjectBefore& each = cut.objects[n];
+    if (each.inode == map.inode && each.device == map.device && !each.is_segment == !is_segment) return &each;
+  }
   return nullptr;
 }
 
@@ -261,9 +266,11 @@ long shared_replay_map(const SharedMapPart* part, uint64_t length, uint64_t prot
   const int fd = part->flags & kInherited ? (int)native(sys::memfd_create, "friday-shared", MFD_CLOEXEC)
                                           : open_object(part->object);
   if (fd < 0) replay_fail("a file in memory cannot be created", fd);
+  // What others have made of an object since the process mapped it stays.
+  const bool as_recorded = part->flags & kObjectIsNew || !(part->flags & kMappedBefore);
   if (part->flags & kObjectIsNew) set_size(fd, 0);
-  set_size(fd, part->size);
-  fill_pages(fd, part->object);
+  if (as_recorded) set_size(fd, part->size);
+  fill_pages(fd, part->object, as_recorded ? ~0ull : size_of((uint64_t)fd));
   const long got = native(sys::mmap, part->address, length, protection,
                           MAP_SHARED | (fixed ? MAP_FIXED : MAP_FIXED_NOREPLACE), fd, part->offset);
   native(sys::close, fd);
@@ -296,54 +303,80 @@ void shared_replay_growth(const SharedMapPart* part) {
 
 namespace {
 
-// Writes what the mapping shows, unless another of the processes that begin together has done so. False: it cannot be
-// read.
-bool write_before(uint32_t object, const MapLine& map, const ObjectBefore& before) {
-  const uint64_t begin = map.offset, end = min(before.size, map.offset + (map.high - map.low));
-  if (begin >= end || !group_lacks(object, begin, end)) return true;
+// What write_before() has found of the object.
+struct Before {
+  uint64_t size;
+  bool known;  // false: what the mapping shows cannot be read
+};
+
+// Writes what the mapping shows, unless another of the processes that begin together has done so. Of those some may run
+// already, in turns, so the file may have another size than it had when all stood still.
+Before write_before(uint32_t object, const MapLine& map, const ObjectBefore& before) {
+  Before found = {before.size, true};
+  const uint64_t begin = map.offset, mapped_end = map.offset + (map.high - map.low);
   bool written = false;
   const auto from_file = [&] {
     const int fd = (int)native(sys::open, map.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     FileStat st = {};
-    if (fd >= 0 && !failed(native(sys::fstat, fd, &st)) && is_regular(st) && st.inode == map.inode &&
-        st.device == map.device)
-      written = write_file_here(object, fd, begin, end);
+    if (fd < 0 || failed(native(sys::fstat, fd, &st)) || !is_regular(st) || st.inode != map.inode ||
+        st.device != before.file_device)
+      return;
+    found.size = (uint64_t)st.size;
+    const uint64_t end = min(found.size, mapped_end);
+    written = begin >= end || !group_lacks(object, begin, end) || write_file_here(object, fd, begin, end);
   };
-  if (map.path[0] == '/' && !before.is_segment) do_apart(from_file);
-  if (written) return true;
-  if (!(map.protection & PROT_READ)) return false;
-  if (before.in_memory) write_memory(object, begin, map.low, page_up(end - begin));
-  else write_readable(object, begin, map.low, end - begin);
-  return true;
+  if (!before.is_segment && !before.is_nameless) do_apart(from_file);
+  const uint64_t end = min(found.size, mapped_end);
+  if (written || begin >= end || !group_lacks(object, begin, end)) return found;
+  if (map.protection & PROT_READ && before.in_memory) write_memory(object, begin, map.low, page_up(end - begin));
+  else if (map.protection & PROT_READ) write_readable(object, begin, map.low, end - begin);
+  else found.known = false;
+  return found;
+}
+
+// The first mapping from `low` on that shows one of the objects.
+const ObjectBefore* next_before(uint64_t low, const CutReply& cut, MapLine* map) {
+  for (const char* p = read_maps(); (p = parse_map_line(p, map));)
+    if (map->low >= low)
+      if (const ObjectBefore* found = shared_before(*map, cut)) return found;
+  return nullptr;
 }
 
 }  // namespace
 
 void shared_record_before(ThreadArea* area, const CutReply& cut) {
+  const auto device_of = [](const ObjectBefore& o) { return o.is_segment ? kSegmentDevice : o.file_device; };
+  for (uint32_t n = 0; n < cut.count; n++)
+    if (!group_begins(device_of(cut.objects[n]), cut.objects[n].inode, cut.cut)) return end_without_room();
   MapLine map;
-  for (const char* p = read_maps(); (p = parse_map_line(p, &map)) && control.mode == kModeRecord;) {
-    const ObjectBefore* before = shared_before(map, cut);
-    if (!before) continue;
-    robust_mapped();
-    const uint64_t entry = ticks_now();
+  bool any = false, hidden = false;
+  for (uint64_t next = 0; control.mode == kModeRecord; next = map.high) {
+    const ObjectBefore* before = next_before(next, cut, &map);
+    if (!before) break;
+    if (!any) robust_mapped();
+    any = true;
+    const uint64_t entry = ticks_now(), length = map.high - map.low;
     bool fresh;
-    const uint32_t object =
-        group_share(before->is_segment ? kSegmentDevice : before->device, before->inode, &fresh, cut.cut);
+    const uint32_t object = group_share(device_of(*before), before->inode, &fresh);
     if (!object) return end_without_room();
-    if (!write_before(object, map, *before))
-      return trace_end(kEndRefused, 0, "memory that is shared with other processes cannot be read");
+    const Before found = write_before(object, map, *before);
+    hidden |= !found.known;
     trace_header()->features |= kFeatureMappedBefore;
-    const uint64_t length = map.high - map.low;
-    const uint64_t a[6] = {map.low,  length,    map.protection, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED,
-                           ~0ull, map.offset};
-    const SharedMapPart part = {object,       map.offset, length, map.low,
-                                before->size, kMappedBefore | (fresh ? kObjectIsNew : 0u), 0};
+    const uint64_t flags = MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED;
+    const uint64_t a[6] = {map.low, length, map.protection, flags, ~0ull, map.offset};
+    const uint32_t part_flags = kMappedBefore | (fresh ? kObjectIsNew : 0u);
+    const SharedMapPart part = {object, map.offset, length, map.low, found.size, part_flags, 0};
     EventWriter writer(kCall, area, sys::mmap, a, 6);
     writer.event->header.flags |= kFlagNative;
     writer.part(kSharedMap, &part, sizeof part);
     if (map.path[0]) writer.part(kPath, map.path, length_of(map.path));
     writer.commit((long)map.low, 0, entry, ticks_now());
+    if (found.known && control.mode == kModeRecord) group_has_written(object, map.offset, map.offset + length);
   }
+  if (control.mode != kModeRecord) return;
+  if (hidden)
+    collector_notice("a part of the memory that it shares cannot be read by it, and is empty in the recording ",
+                     "unless another process has written it");
   for (uint32_t n = 0; n < control.area_count; n++)
     if (area_at(n)->alive) robust_publish(area_at(n));
 }
@@ -351,7 +384,8 @@ void shared_record_before(ThreadArea* area, const CutReply& cut) {
 void shared_replay_before(CallFrame* frame, ThreadArea* area) {
   for (;;) {
     EventRecord* event = replay_peek();
-    const SharedMapPart* part = event && event->header.type == kCall && event->call == sys::mmap ? shared_part(event) : nullptr;
+    const bool maps = event && event->header.type == kCall && event->call == sys::mmap;
+    const SharedMapPart* part = maps ? shared_part(event) : nullptr;
     if (!part || !(part->flags & kMappedBefore) || event->argument_count != 6) return;
     control.turn = area->number;
     area->go = 1;

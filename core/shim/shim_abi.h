@@ -314,8 +314,10 @@ inline constexpr uint32_t kTokenHeld = 1u << 30, kTokenLent = 2u << 30, kTokenWh
 struct SharedObject {
   uint64_t device, inode;  // kSegmentDevice and the segment's id for a System V segment
   uint32_t group;
-  uint32_t cut;        // CutReply::cut of the processes that had it mapped before; 0: it was mapped while recorded
-  uint64_t low, high;  // of its contents then, what one of them has written to its trace
+  uint32_t cut;    // CutReply::cut of the processes that had it mapped before; 0: it was mapped while recorded
+  uint32_t shown;  // not 0: an event says that the object is new
+  uint32_t reserved;
+  uint64_t low, high;  // of its contents at that cut, what one of them has written to its trace
 };
 inline constexpr uint64_t kSegmentDevice = ~0ull;
 
@@ -379,8 +381,8 @@ enum RequestKind : uint32_t {
   // The process will soon want a part whose image may have `events` bytes. No reply; FileHeader::image_room changes
   // when there is room for them.
   kImageRoom = 14,
-  // The process stands by, and has mapped memory that others may share. It begins when all of them do: it waits for
-  // kPartTogether in FileHeader::wanted. No reply.
+  // The process shall go on in a new trace, and has mapped memory that others may share. It does so when all of them
+  // do: it waits for kPartTogether or kNothingTogether in FileHeader::wanted. No reply.
   kShares = 15,
   // All its threads stand still for that. Reply: CutReply, when all these processes do, or will not.
   kHalted = 16,
@@ -464,12 +466,15 @@ struct ModuleReply {
   Site sites[];
 };
 
-// A shared object of which processes on standby have mapped something.
+// A shared object of which processes that go on in new traces together have mapped something.
 struct ObjectBefore {
   uint64_t device, inode;  // as /proc/PID/maps shows them
+  uint64_t file_device;    // as stat(2) shows it
   uint64_t size;           // of the object in bytes
   uint32_t is_segment;     // not 0: a System V segment, whose id is `inode`
-  uint32_t in_memory;      // not 0: of its pages, those that are not resident were never written to
+  uint32_t is_nameless;    // not 0: its path in /proc/PID/maps is none
+  uint32_t in_memory;      // not 0: of its pages, those that are not resident (mincore(2)) were never written to
+  uint32_t reserved;
 };
 inline constexpr uint32_t kMostObjectsBefore = 1024;
 struct CutReply {

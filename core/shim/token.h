@@ -81,9 +81,9 @@ bool group_overdue();  // whether that is so and this process's turn has lasted 
 // run.
 void group_lend(ThreadArea* in_call, bool quick);
 bool group_enter(ThreadArea* area, ThreadArea* in_call);
-// For a process that goes on in another trace while no process of the group runs (part_together). It lends the token for
-// the call that it is about to make, and looks whether another process has had it since; if not, it has the token again.
-// Then it goes on with a turn that stands in its new trace.
+// For a process that goes on in another trace while no process of the group runs (part_together). It lends the token
+// for the call that it is about to make, and looks whether another process has had it since; if not, it has the token
+// again. Then it goes on with a turn that stands in its new trace.
 void group_pauses(ThreadArea* area);
 bool group_kept();
 void group_goes_on(ThreadArea* area, bool kept);
@@ -96,12 +96,15 @@ void group_forget();                                // in a forked child that is
 void group_note_kept(uint32_t tid, uint32_t looks);
 bool group_forked();  // in a recorded forked child, which becomes a member without a turn; false: there is no room
 // The process maps a file or segment that others may map, and joins the token group of those that have. Returns the
-// number of the shared object, 0 if there is no room; `fresh`: it has just got that number. `cut`: all that have mapped
-// it begin together (SharedObject::cut), so what was recorded of it earlier does not count; 0: they do not.
-uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh, uint32_t cut = 0);
-// Whether the contents of the object from `low` to `high` are still to be written by one of those that begin together.
-// If so, the caller writes them. Under the group's token.
+// number of the shared object, 0 if there is no room; `fresh`: no event has told of the object yet.
+uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh);
+// The process goes on in a new trace with all others that have mapped the object: what was recorded of it before `cut`
+// does not count any more. False: there is no room.
+bool group_begins(uint64_t device, uint64_t inode, uint32_t cut);
+// Of the contents that the object had then: whether what lies between `low` and `high` is still to be written, and that
+// it has been. Under the group's token.
 bool group_lacks(uint32_t object, uint64_t low, uint64_t high);
+void group_has_written(uint32_t object, uint64_t low, uint64_t high);
 bool group_share_inherited();                            // the same for memory that only children can share
 uint32_t group_object(uint64_t device, uint64_t inode);  // number of the shared object; 0: it is not shared
 bool group_has(uint32_t object);   // whether the process is in the token group of those that have mapped the object

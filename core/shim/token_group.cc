@@ -209,6 +209,8 @@ void group_pauses(ThreadArea* area) {
 bool group_kept() { return token.take_back(); }
 
 void group_goes_on(ThreadArea* area, bool kept) {
+  if (!group_self || control.mode != kModeRecord) return;
+  trace_header()->features |= kFeatureSharedMemory;
   tokens->member[group_self].tid = area->kernel_tid;
   if (!kept) return acquire();
   token.next_turn();
@@ -285,39 +287,66 @@ bool group_share_inherited() {
   return made;
 }
 
-uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh, uint32_t cut) {
+// Numbers an object, of the group of this process or, if that has none yet, of one of its own. The area's guard is
+// held. 0: there is no room.
+static uint32_t new_object(uint64_t device, uint64_t inode, uint32_t cut) {
+  if ((!group && !new_group()) || tokens->objects + 1 >= kMaxObjects) return 0;
+  const uint32_t number = tokens->objects + 1;
+  tokens->object[number] = {device, inode, group, cut, 0, 0, 0, 0};
+  if (device != kSegmentDevice) tokens->files++;
+  __atomic_store_n(&tokens->objects, number, __ATOMIC_SEQ_CST);
+  return number;
+}
+
+uint32_t group_share(uint64_t device, uint64_t inode, bool* fresh) {
   *fresh = false;
   if (!can_share()) return 0;
   token.system().lock(tokens->guard);
-  uint32_t number = group_object(device, inode);
-  if (number && cut && tokens->object[number].cut != cut) number = 0;
   const bool alone = !group;
-  if (number && alone) group = tokens->object[number].group;
-  if (!number && (group || new_group()) && tokens->objects + 1 < kMaxObjects) {
-    *fresh = true;
-    number = tokens->objects + 1;
-    tokens->object[number] = {device, inode, group, cut, 0, 0};
-    if (device != kSegmentDevice) tokens->files++;
-    __atomic_store_n(&tokens->objects, number, __ATOMIC_SEQ_CST);
-  }
+  uint32_t number = group_object(device, inode);
+  const bool made = !number;
+  if (number && alone) group = token.root(tokens->object[number].group);
+  if (made) number = new_object(device, inode, 0);
   token.system().unlock(tokens->guard);
-  if (!number || !group) return 0;
+  if (!number) return 0;
   if (!alone) {
     if (token.join(tokens->object[number].group)) acquire();
-  } else if (*fresh) {
+  } else if (made) {
     note_first_turn();
   } else {
     acquire();
   }
+  *fresh = !tokens->object[number].shown;
+  tokens->object[number].shown = 1;
   return number;
 }
 
+bool group_begins(uint64_t device, uint64_t inode, uint32_t cut) {
+  if (!can_share()) return false;
+  token.system().lock(tokens->guard);
+  const bool alone = !group;
+  uint32_t number = group_object(device, inode);
+  if (SharedObject& o = tokens->object[number]; number && o.cut != cut) {
+    o.cut = cut;
+    o.shown = 0;
+    o.low = o.high = 0;
+  }
+  if (!number) number = new_object(device, inode, cut);
+  const bool first = alone && group;
+  token.system().unlock(tokens->guard);
+  if (first) note_first_turn();
+  return number != 0;
+}
+
 bool group_lacks(uint32_t object, uint64_t low, uint64_t high) {
+  const SharedObject& o = tokens->object[object];
+  return low < o.low || high > o.high;
+}
+
+void group_has_written(uint32_t object, uint64_t low, uint64_t high) {
   SharedObject& o = tokens->object[object];
-  if (o.low <= low && high <= o.high) return false;
   if (o.low == o.high) o.low = low, o.high = high;
   else if (low <= o.high && o.low <= high) o.low = min(o.low, low), o.high = o.high > high ? o.high : high;
-  return true;
 }
 
 bool group_has(uint32_t object) { return group && token.root(tokens->object[object].group) == token.root(group); }

@@ -16,9 +16,8 @@ using namespace format;
 
 namespace {
 
-constexpr uint64_t kKnownFeatures =
-    kFeatureImage | kFeatureForkChild | kFeatureChecksums | kFeatureSharedMemory | kFeatureClockWords | kFeaturePart |
-    kFeatureMappedBefore;
+constexpr uint64_t kKnownFeatures = kFeatureImage | kFeatureForkChild | kFeatureChecksums | kFeatureSharedMemory |
+                                    kFeatureClockWords | kFeaturePart | kFeatureMappedBefore;
 
 uint64_t minimum_size(uint16_t type) {
   if (is_event(type)) return sizeof(EventRecord);

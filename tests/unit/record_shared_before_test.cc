@@ -1,4 +1,5 @@
-// What of a process's mappings counts as shared with others (core/record/shared_before.h): mappings of this process, whose truth is known.
+// What of a process's mappings counts as shared with others (core/record/shared_before.h): mappings of this process,
+// whose truth is known.
 #include "core/record/shared_before.h"
 
 #include <fcntl.h>
@@ -37,13 +38,15 @@ class SharedBefore : public testing::Test {
   }
   static std::optional<MappedObject> object_at(const void* address) {
     const auto maps = read_memory_map("/proc/self");
-    const auto objects = mapped_objects(getpid());
+    const auto objects = mapped_shared(getpid());
     EXPECT_TRUE(maps && objects) << (objects ? "" : objects.error().message);
     const auto here = std::ranges::find_if(*maps, [&](const MappedRange& range) {
       return range.low <= reinterpret_cast<uint64_t>(address) && reinterpret_cast<uint64_t>(address) < range.high;
     });
-    for (const MappedObject& each : *objects)
-      if (each.key() == std::pair{uint64_t{here->device}, here->inode}) return each;
+    for (const MappedObject& each : objects->objects)
+      if (each.object.device == here->device && each.object.inode == here->inode &&
+          each.object.is_segment == here->path.starts_with("/SYSV"))
+        return each;
     return {};
   }
   void TearDown() override {
@@ -58,7 +61,7 @@ class SharedBefore : public testing::Test {
 TEST_F(SharedBefore, AnonymousMemory) {
   const auto found = object_at(map(3 * kPage, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, -1));
   ASSERT_TRUE(found);
-  EXPECT_TRUE(found->can_change && found->object.in_memory && !found->object.is_segment);
+  EXPECT_TRUE(found->can_change && found->object.is_nameless && !found->object.is_segment);
   EXPECT_EQ(found->object.size, 3 * kPage);
 }
 
@@ -74,7 +77,7 @@ TEST_F(SharedBefore, SegmentOfSystemV) {
   shmctl(id, IPC_RMID, nullptr);
   const auto found = object_at(at);
   ASSERT_TRUE(found);
-  EXPECT_TRUE(found->object.is_segment && found->object.in_memory);
+  EXPECT_TRUE(found->object.is_segment && found->object.is_nameless);
   EXPECT_EQ(found->object.inode, static_cast<uint64_t>(id));
   shmdt(at);
 }
@@ -84,7 +87,7 @@ TEST_F(SharedBefore, FileInMemoryHasTheSizeOfItsDescriptor) {
   ASSERT_EQ(ftruncate(fd.get(), 5000), 0);
   const auto found = object_at(map(4 * kPage, PROT_READ, 0, fd.get()));
   ASSERT_TRUE(found);
-  EXPECT_TRUE(found->size_known && found->object.in_memory);
+  EXPECT_TRUE(found->size_known && found->can_change);
   EXPECT_EQ(found->object.size, 5000u);
 }
 
@@ -121,18 +124,18 @@ TEST_F(SharedBefore, RemovedFileOfWhichNoDescriptorIsLeft) {
   EXPECT_EQ(found->object.size, 3 * kPage) << "as far as it is mapped";
 }
 
-TEST_F(SharedBefore, ADeviceIsRefused) {
+TEST_F(SharedBefore, ADeviceIsNamed) {
   UniqueFd fd(open("/dev/mem", O_RDONLY | O_CLOEXEC));
   void* const at = fd ? mmap(nullptr, kPage, PROT_READ, MAP_SHARED, fd.get(), 0xf0000) : MAP_FAILED;
   if (at == MAP_FAILED) GTEST_SKIP() << "machine: no device can be mapped";
-  const auto objects = mapped_objects(getpid());
-  ASSERT_FALSE(objects);
-  EXPECT_NE(objects.error().message.find("/dev/mem"), std::string::npos);
+  const auto objects = mapped_shared(getpid());
+  ASSERT_TRUE(objects);
+  EXPECT_EQ(objects->device, "/dev/mem");
   munmap(at, kPage);
 }
 
 TEST(SharedBeforeOfNobody, HasEnded) {
-  const auto objects = mapped_objects(0x7ffffff0);
+  const auto objects = mapped_shared(0x7ffffff0);
   ASSERT_FALSE(objects);
   EXPECT_EQ(objects.error().code, ErrorCode::not_found);
 }
