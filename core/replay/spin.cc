@@ -35,20 +35,25 @@ format::SpinPoint point_of(const user_regs_struct& r) {
 
 bool same(const format::SpinPoint& a, const format::SpinPoint& b) { return memcmp(&a, &b, sizeof a) == 0; }
 
-// Single-steps a thread through instructions that the recorder accepts in a loop, and undoes all of them when it is
-// destroyed. Such an instruction changes nothing but general registers, flags and what it stores.
+// Where an instruction stores by this operand, given the registers before it. A push and a call store below the stack
+// pointer, which they lower first.
+Addr place_of_store(const Instruction& instruction, const ZydisDecodedOperand& operand, const user_regs_struct& r) {
+  const ZydisMnemonic mnemonic = instruction.decoded.mnemonic;
+  const bool pushes = mnemonic == ZYDIS_MNEMONIC_PUSH || mnemonic == ZYDIS_MNEMONIC_CALL;
+  return Addr{effective_address(instruction, operand, r) - (pushes ? operand.size / 8 : 0)};
+}
+
+// Single-steps a thread through instructions that the recorder accepts in a loop. Such an instruction changes nothing
+// but general registers, flags and what it stores. undo() must be called after begin(), whatever the steps returned.
+//
+// Other nodes may share memory to which the thread stores. They execute nothing meanwhile, since the thread has the
+// turn (core/shim/token_group.cc).
 class Trial {
  public:
   Trial(ReplayNode& node, ReplayNode::Thread& thread, const user_regs_struct& registers)
       : node_(node), thread_(thread), before_(thread), registers_(registers) {}
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;
-  ~Trial() {
-    for (; !stored_.empty(); stored_.pop_back()) (void)node_.write_raw(stored_.back().first, stored_.back().second);
-    TracedProcess::set_registers(thread_.tid, registers_);
-    static_cast<ThreadSnapshot&>(thread_) = before_;
-    (void)node_.count_stops(true);
-  }
 
   Result<void> begin() { return node_.count_stops(false); }
   // False if the thread cannot be stepped here, or not without a stop. `r`: its registers, before and after.
@@ -63,7 +68,7 @@ class Trial {
       const ZydisDecodedOperand& operand = instruction->operand(i);
       if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY || !(operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)) continue;
       std::vector<std::byte> bytes(operand.size / 8);
-      const Addr low{effective_address(*instruction, operand, r)};
+      const Addr low = place_of_store(*instruction, operand, r);
       if (!node_.read_raw(low, bytes)) return false;
       stored_.emplace_back(low, std::move(bytes));
     }
@@ -71,8 +76,22 @@ class Trial {
     if (!TracedProcess::registers(thread_.tid, r)) return fail(ErrorCode::component_died, "its process is gone");
     return !thread_.held && !node_.in_shim(r.rip);
   }
+  Result<void> undo() {
+    for (; !stored_.empty(); stored_.pop_back()) FRIDAY_TRY_VOID(put_back(stored_.back().first, stored_.back().second));
+    if (!TracedProcess::set_registers(thread_.tid, registers_))
+      return fail(ErrorCode::component_died, "its process is gone");
+    static_cast<ThreadSnapshot&>(thread_) = before_;
+    return node_.count_stops(true);
+  }
 
  private:
+  // In a real spin most stores have changed nothing, and nothing is written.
+  Result<void> put_back(Addr low, const std::vector<std::byte>& bytes) {
+    std::vector<std::byte> now(bytes.size());
+    FRIDAY_TRY_VOID(node_.read_raw(low, now));
+    return now == bytes ? Result<void>() : node_.write_raw(low, bytes);
+  }
+
   ReplayNode& node_;
   ReplayNode::Thread& thread_;
   const ThreadSnapshot before_;
@@ -80,10 +99,8 @@ class Trial {
   std::vector<std::pair<Addr, std::vector<std::byte>>> stored_;
 };
 
-// Whether the thread, which stands where the recorded thread spun, would go through two iterations of that loop.
-Result<bool> would_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct r, const ExpectedSpin& spin) {
-  Trial trial(node, thread, r);
-  FRIDAY_TRY_VOID(trial.begin());
+// Whether the steps are those of two iterations of the recorded loop. `r`: the thread's registers, before and after.
+Result<bool> goes_round_twice(Trial& trial, user_regs_struct& r, const ExpectedSpin& spin) {
   for (int iteration = 0; iteration < 2; iteration++) {
     uint64_t hash = 0;
     for (uint64_t step = 0; step < spin.steps; step++) {
@@ -94,6 +111,15 @@ Result<bool> would_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_
     if (hash != spin.hash || !same(point_of(r), spin.point)) return false;
   }
   return true;
+}
+
+// Whether the thread, which stands where the recorded thread spun, would go through two iterations of that loop.
+Result<bool> would_spin(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct r, const ExpectedSpin& spin) {
+  Trial trial(node, thread, r);
+  FRIDAY_TRY_VOID(trial.begin());
+  const auto spins = goes_round_twice(trial, r, spin);
+  FRIDAY_TRY_VOID(trial.undo());
+  return spins;
 }
 
 }  // namespace
