@@ -65,11 +65,19 @@ void ClientView::note_stored() {
   node_->note_altered();
 }
 
+bool ClientView::is_programs(Addr address) const {
+  return !node_->is_fridays(address) && !node_->in_own_area(address.value);
+}
+
 // The node counts as altered at once, since a checkpoint may be made before anybody asks what was stored.
 void ClientView::note_write(Addr address, size_t size) {
+  if (size == 0) return;
+  if (!is_programs(address) && !is_programs(address.plus(static_cast<int64_t>(size) - 1))) {
+    workspace_written_ = true;
+    return;
+  }
   Write write{address, std::vector<std::byte>(size)};
-  const bool is_programs = !node_->is_fridays(address) && !node_->is_fridays(address.value);
-  if (size == 0 || !is_programs || !node_->read(address, write.before)) return;
+  if (!node_->read(address, write.before)) return;
   writes_.push_back(std::move(write));
   node_->note_altered();
 }

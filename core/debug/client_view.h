@@ -23,7 +23,7 @@ class ClientView final : public NodeControl {
   void rebind(ReplayNode& node) {
     node_ = &node;
     edits_.clear();
-    stored_ = false;
+    stored_ = workspace_written_ = false;
     writes_.clear();
     dead_stack_.clear();
   }
@@ -41,6 +41,9 @@ class ClientView final : public NodeControl {
     writes_.clear();
     return stored;
   }
+  // Whether gdb has written to the workspace since the last time this was asked. That alters nothing, but what was read
+  // there is out of date.
+  bool take_workspace_write() { return std::exchange(workspace_written_, false); }
   // Why the last change was refused, and none was since the last time this was asked.
   std::optional<Error> take_refusal() { return std::exchange(refusal_, std::nullopt); }
 
@@ -78,12 +81,14 @@ class ClientView final : public NodeControl {
   Result<void> check_can_change();
   Result<void> apply(ThreadId thread, const Edit& edit, bool resuming);
   void note_stored();
+  bool is_programs(Addr address) const;
   void note_write(Addr address, size_t size);
   void keep_dead_stack(ThreadId thread, uint64_t stack_pointer);
 
   ReplayNode* node_;
   std::map<ThreadId, Edit> edits_;
-  bool stored_ = false;  // registers
+  bool stored_ = false;             // registers
+  bool workspace_written_ = false;  // at a place in Friday's own areas
   std::optional<Error> refusal_;
   std::vector<Write> writes_;                 // since the last take_stored(), in this order; not those for a call
   std::map<ThreadId, DeadStack> dead_stack_;  // by thread that executes a call, as it was before gdb prepared that

@@ -93,13 +93,14 @@ Result<RawValue> Expressions::read_by_plan(ReplayNode& node, const KnownPlan& p)
 
 void Expressions::begin_asking(GdbLink& link) {
   (void)link.client().view().take_stored();
+  (void)link.client().view().take_workspace_write();
   (void)link.client().view().take_refusal();
 }
 
 void Expressions::note_stores(NodeId id, GdbLink& link, bool call_has_failed) {
-  if (!link.client().view().take_stored(call_has_failed)) return;
-  observer_->memory_changed(*session_.find(id));
-  alterations_.note_any(id);
+  const bool stored = link.client().view().take_stored(call_has_failed);
+  if (link.client().view().take_workspace_write() || stored) observer_->memory_changed(*session_.find(id));
+  if (stored) alterations_.note_any(id);
 }
 
 // Has gdb evaluate the expression. If gdb calls a function, Calls::run_for_gdb() runs it.

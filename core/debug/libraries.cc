@@ -81,7 +81,7 @@ void GroupStopPoints::follow_missed_libraries() {
 // be the start of an instruction.
 Result<void> GroupStopPoints::check_place(ReplayNode& node, Addr address, bool typed) {
   if ((address.value >= node.shim_low() && address.value < node.shim_high()) || node.in_shim(address.value) ||
-      node.is_fridays(address.value))
+      node.in_own_area(address.value))
     return fail(ErrorCode::unsupported, "node {}: {} is in Friday's own code, which is not part of the program",
                 node.id(), address);
   if (!typed) return {};

@@ -186,7 +186,7 @@ Result<bool> MemoryCopy::unchanged(ReplayNode& node, uint64_t stack_pointer) con
   bool same = true;
   FRIDAY_TRY_VOID(each_changed(node, [&](uint64_t address, const std::byte* is, const std::byte* was) -> Result<bool> {
     // What the shim keeps of the program, such as its handlers of signals, is in the shim's own data.
-    const bool own = (address >= format::kWindowAddress && address < shim::kOwnEnd) || node.is_fridays(address);
+    const bool own = (address >= format::kWindowAddress && address < shim::kOwnEnd) || node.in_own_area(address);
     const uint64_t live = stack_pointer - kRedZone;
     const size_t dead = address < live && address + kDeadStack >= live ? std::min(kPage, live - address) : 0;
     return same = own || memcmp(is + dead, was + dead, kPage - dead) == 0;

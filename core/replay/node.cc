@@ -439,11 +439,12 @@ bool ReplayNode::probing(ThreadId id) const {
   return a && a->probe;
 }
 
-bool ReplayNode::is_fridays(uint64_t at) const {
+bool ReplayNode::in_own_area(uint64_t at) const {
   return (at >= format::kWindowAddress && at < format::kWindowAddress + format::kWindowSize) ||
          (at >= shim::kStubAddress && at < shim::kStubAddress + shim::kStubSize) ||
-         (at >= shim::kAreasAddress && at <= shim::kScheduleAddress) || at == shim::kWorkspaceAddress ||
-         in_patched_store(at) || breakpoints_.in_pad_area(Addr{at});
+         (at >= shim::kAreasAddress && at <= shim::kScheduleAddress) ||
+         (at >= shim::kWorkspaceAddress && at < shim::kOwnEnd) || in_patched_store(at) ||
+         breakpoints_.in_pad_area(Addr{at});
 }
 
 bool ReplayNode::in_shim(uint64_t rip) const {
@@ -742,7 +743,7 @@ Result<std::vector<Mapping>> ReplayNode::mappings() {
     if (const auto* was = watches_.stores().mapped_at(low))
       m.shared = false, m.path = was->first, m.offset = was->second;
     for (uint64_t rsp : stacks) m.stack |= rsp >= low && rsp < high;
-    const bool ours = is_fridays(low);
+    const bool ours = in_own_area(low);
     if (auto original = watches_.program_protection(Addr{low})) m.protection = *original;
     // Join mappings that a watch has split. Only one of the pieces of a stack has the stack pointer.
     const bool continues = !list.empty() && list.back().high == m.low && list.back().protection == m.protection &&

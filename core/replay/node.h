@@ -167,8 +167,9 @@ class ReplayNode final : public NodeControl {
   // Whether rip is in the shim or its stubs, which means that the program is in a system call. Instructions of the
   // program that were copied to a stub are the program's (PatchedBytes::program_address()).
   bool in_shim(uint64_t rip) const;
-  // Whether the address belongs to Friday's areas other than the shim, which the program does not have.
-  bool is_fridays(uint64_t at) const;
+  // Whether the address belongs to Friday's areas other than the shim, which the program does not have: the workspace,
+  // too.
+  bool in_own_area(uint64_t at) const;
   // Whether the address is in the code that carries out stores which are patched (core/stop/patched_stores.h).
   static bool in_patched_store(uint64_t at) { return at >= store_area && at < store_area + store_area_size; }
   // Whether the shim is reading through a pointer of the program, which may be invalid.

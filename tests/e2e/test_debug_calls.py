@@ -86,6 +86,14 @@ def test_a_function_that_changes_a_variable_is_seen_by_its_watch(node):
     assert hits and hits[0] == (before + 7, before + 7 + 2), "the next change is one, from the value that the call left"
 
 
+def test_gdb_writes_anywhere_in_the_workspace_and_alters_nothing(node):
+    base = int(node.read("(long)&_friday_workspace"))
+    for offset in (0, 8, (64 << 10) - 8):
+        node.gdb(f"set var *(long*){base + offset} = {offset + 5}")
+        assert node.read(f"*(long*){base + offset}") == offset + 5
+    assert node.altered is None
+
+
 def test_strings_lie_in_the_workspace(node, plain_end):
     assert node.call("length_of", "friday") == 6
     assert node.read('length_of("a \\"quoted\\" one")') == len('a "quoted" one')
