@@ -59,8 +59,10 @@ def type_of(expression):
 
 
 def is_incomplete(type):
-    """Whether a class is only declared. gdb takes it for an empty one; only its printer knows."""
-    return type.code in RECORDS and not type.fields() and gdb.Value(0).cast(type.pointer()).dereference().format_string(raw=True) == "<incomplete type>"
+    """Whether a class is only declared. gdb takes it for an empty one of no size, as C has; only its printer, which reads nothing then, knows."""
+    if type.code not in RECORDS or type.sizeof or type.fields():
+        return False
+    return gdb.Value(0).cast(type.pointer()).dereference().format_string(raw=True) == "<incomplete type>"
 
 
 def has_type(expression):
@@ -94,6 +96,55 @@ def as_value(expression):
 def calls_by_name(expression):
     """Whether the expression may contain a call by name: a word before a parenthesis. Some casts look like this, too."""
     return re.search(r"[\w>]\s*\(", re.sub(LITERAL, "", expression)) is not None
+
+
+def callees_before(code, at):
+    """Where what the parenthesis at `at` calls may begin, as in `list[2].of->call(`: the longest first. What is in parentheses at its
+    beginning may be a cast of it."""
+    begins, begin = [], at
+    while last := re.search(r"(?:\w+|[])])\s*$", code[:begin]):
+        begin = last.start()
+        depth = code[begin] in ")]"
+        while depth and begin:
+            begin -= 1
+            depth += (code[begin] in ")]") - (code[begin] in "([")
+        begins.insert(0, begin)
+        joint = re.search(r"(?:\.|->|::)\s*$", code[:begin])
+        if joint:
+            begin = joint.start()
+        elif code[begin] not in "([":
+            break
+    return begins
+
+
+def calls_pointers(expression):
+    """Whether gdb refuses the calls of the expression only since they are through pointers. Until it calls them, gdb 13 takes these for no
+    functions."""
+    code = re.sub(LITERAL, lambda literal: " " * len(literal[0]), expression)
+    marks = []
+    for parenthesis in re.finditer(r"\(", code):
+        end = parenthesis.start()
+        begin = next((each for each in callees_before(code, end) if is_function_pointer(expression[each:end])), None)
+        if begin is not None:
+            marks += [(begin, "(*("), (end, "))")]
+    for place, mark in sorted(marks, reverse=True):
+        expression = expression[:place] + mark + expression[place:]
+    try:
+        gdb.execute("whatis " + expression, to_string=True)
+    except gdb.MemoryError:
+        pass  # it follows references here
+    except gdb.error:
+        return False
+    return True
+
+
+def is_function_pointer(callee):
+    try:
+        pointer, target = (gdb.execute("whatis %s(%s)" % (star, callee), to_string=True).strip() for star in ("", "*"))
+    except gdb.error:
+        return False  # a cast, or the name of an operator
+    is_function = pointer.endswith(")") and "(*" not in pointer
+    return target.endswith(")") and not is_function
 
 
 def may_use_operators(expression):

@@ -531,8 +531,9 @@ class Plan(JsonCommand):
         if is_refused_call(refusal):
             return
         if calls_by_name(expression):
-            # Until it is called, gdb 13 takes a function written in assembler (getpid) to return void, and a pointer for no function.
-            if str(refusal) == "Invalid cast." or str(refusal).endswith("used as function"):
+            if str(refusal) == "Invalid cast.":  # gdb 13 takes a function written in assembler (getpid) to return void until it is called
+                return
+            if str(refusal).endswith("used as function") and calls_pointers(expression):
                 return
             raise refusal
         try:  # if several things are wrong, evaluation may report another one than `whatis`
