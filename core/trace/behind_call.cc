@@ -5,20 +5,41 @@
 namespace friday {
 namespace {
 
-constexpr uint64_t kMostRecords = 100'000;  // looked at for an answer
+constexpr uint64_t kMostRecords = 4096;  // looked at for an answer
 
 // Follows the events of the thread from that of the call on.
 class WayOut {
  public:
-  // Returns true if the answer is known: the thread is out of the call before this event of the node.
+  // Returns true if the answer is known. A handler of a fault has an rt_sigreturn, but no event when it begins. So if
+  // handlers have run, any sigreturn that was counted for them may be that of a fault's, unless later ones are all
+  // those of later signals.
   bool take(const EventView& event) {
+    is_out_ = is_out_ || comes_out(event);
+    return is_out_ && (!had_handlers_ || returns_once_more(event));
+  }
+  bool is_out() const { return is_out_; }
+  std::optional<uint64_t> answer() const {
+    return keeps_turn_ && !is_refused_ && later_handlers_ >= 0 ? std::optional(behind_) : std::nullopt;
+  }
+
+ private:
+  static bool is_sigreturn(const EventView& event) {
+    return event->header.type == format::kCall && event->call == shim::sys::rt_sigreturn;
+  }
+  bool returns_once_more(const EventView& event) {
+    if (event.thread() != thread_) return false;
+    later_handlers_ += event->header.type == format::kSignal;
+    later_handlers_ -= is_sigreturn(event);
+    return later_handlers_ < 0;
+  }
+  // Whether the thread is out of the call before this event of the node.
+  bool comes_out(const EventView& event) {
     if (!begun_) return begin(event);
     if (event.thread() != thread_) return keeps_turn_;
     const uint16_t type = event->header.type;
     if (handlers_ > 0) {
-      const bool returns = type == format::kCall && event->call == shim::sys::rt_sigreturn;
       handlers_ += type == format::kSignal;
-      handlers_ -= returns;
+      handlers_ -= is_sigreturn(event);
       if (handlers_ == 0) stands_behind(event);
       return false;
     }
@@ -30,14 +51,11 @@ class WayOut {
       stands_behind(event);
       return is_refused_;
     }
-    if (type == format::kSignal && !(event->header.flags & format::kFlagAtEntry)) handlers_ = 1;
+    if (type == format::kSignal && !(event->header.flags & format::kFlagAtEntry)) handlers_ = 1, had_handlers_ = true;
     else if (!yields) return out_at(event);
     keeps_turn_ = false;
     return false;
   }
-  std::optional<uint64_t> answer() const { return keeps_turn_ && !is_refused_ ? std::optional(behind_) : std::nullopt; }
-
- private:
   bool begin(const EventView& event) {
     begun_ = true;
     thread_ = event.thread();
@@ -63,20 +81,23 @@ class WayOut {
   uint64_t behind_ = 0;
   uint32_t thread_ = 0;
   int handlers_ = 0;
+  bool is_out_ = false;
+  bool had_handlers_ = false;
+  int later_handlers_ = 0;  // of signals, that have begun since the thread is out, less those that have returned
 };
 
 }  // namespace
 
 std::optional<uint64_t> events_behind_call(const TraceReader& reader, uint64_t offset) {
   WayOut way;
-  for (uint64_t records = 0; offset < reader.end_offset(); records++) {
-    if (records == kMostRecords) return std::nullopt;
+  uint64_t records = 0;
+  for (; records < kMostRecords && offset < reader.end_offset(); records++) {
     const auto record = reader.record_at(offset);
     if (!record) return std::nullopt;
     offset += record->header().size;
     if (record->is_event() && way.take(record->event())) break;
   }
-  return way.answer();
+  return records < kMostRecords || way.is_out() ? way.answer() : std::nullopt;
 }
 
 }  // namespace friday

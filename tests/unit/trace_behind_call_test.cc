@@ -67,6 +67,21 @@ TEST(BehindCall, HandlersRunFirst) {
   EXPECT_EQ(behind({call(0), signal(0), call(0), call(0)}), std::nullopt) << "it has left by siglongjmp()";
 }
 
+TEST(BehindCall, HandlersOfFaultsOnlyReturn) {
+  const EventSpec back = call(0, SYS_rt_sigreturn);
+  EXPECT_EQ(behind({call(0), back, call(0)}), 1u) << "the fault is behind the call";
+  EXPECT_EQ(behind({call(0), signal(0), back, back, call(0)}), std::nullopt);
+  EXPECT_EQ(behind({call(0), signal(0), back, call(0), yield(0, kYieldCall), call(1), back}), std::nullopt);
+  EXPECT_EQ(behind({call(0), signal(0), back, call(0), signal(0), back, call(1, SYS_rt_sigreturn)}), 3u);
+}
+
+TEST(BehindCall, GivesUpFarAway) {
+  std::vector<EventSpec> events{call(0), yield(0, kYieldCall)};
+  events.resize(5000, call(1));
+  events.push_back(call(0));
+  EXPECT_EQ(behind(events), std::nullopt);
+}
+
 TEST(BehindCall, CallIsMadeAgain) {
   EXPECT_EQ(behind({event(kCall, 0, SYS_read, kFlagRestarted), signal(0, kFlagAtEntry), call(0, SYS_rt_sigreturn)}),
             std::nullopt);
