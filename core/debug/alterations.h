@@ -26,44 +26,48 @@ class Alterations {
     note_memory(node);
     focus_.note_change(node);
   }
-  // Call before a gdb of the user runs the group, too: what it has stored belongs to the place before the run.
-  void note_users_stores() {
-    for (NodeId node : gdbs_.take_users_stores()) {
-      add(node);
-      gdbs_.node_changed(node, GdbPool::Changer::user);
-      focus_.note_change(node);
-    }
-  }
+  // Call before a gdb of the user runs the group, when the commands of the others have ended: what they have stored
+  // belongs to the place before the run.
+  void note_users_stores() { note_stores(GdbPool::Stores::all); }
   // Call when a process was forked: it is a copy of its parent's.
   void note_fork(NodeId parent, NodeId child) {
-    if (since_.contains(parent)) since_.emplace(child, session_.time(parent));
+    if (since_.contains(parent)) since_.emplace(child, session_.time(child));
   }
   bool any() {
-    note_users_stores();
+    note_settled_stores();
     return !since_.empty();
   }
   // The node's logical time at its first alteration; none if it is not altered.
   std::optional<LogicalTime> since(NodeId node) {
-    note_users_stores();
+    note_settled_stores();
     auto it = since_.find(node);
     return it == since_.end() ? std::nullopt : std::optional(it->second);
   }
   // Call when all nodes are rebuilt.
   void clear() {
-    (void)gdbs_.take_users_stores();
+    (void)gdbs_.take_users_stores(GdbPool::Stores::all);
     since_.clear();
   }
 
   // The nodes that are altered, each with its logical time at its first alteration.
   using Since = std::map<NodeId, LogicalTime>;
   const Since& all() {
-    note_users_stores();
+    note_settled_stores();
     return since_;
   }
   // Call when the group has come back to a place at which these were altered.
   void restore(const Since& since) { since_ = since; }
 
  private:
+  // A question may come while a gdb of the user prepares a call, which need not alter anything.
+  void note_settled_stores() { note_stores(GdbPool::Stores::settled); }
+  void note_stores(GdbPool::Stores which) {
+    for (NodeId node : gdbs_.take_users_stores(which)) {
+      add(node);
+      gdbs_.node_changed(node, GdbPool::Changer::user);
+      focus_.note_change(node);
+    }
+  }
   void add(NodeId node) {
     if (ReplayNode* altered = session_.find(node)) altered->note_altered();
     if (!since_.contains(node)) since_.emplace(node, session_.time(node));

@@ -1,6 +1,7 @@
 #include "core/debug/client_view.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace friday {
@@ -80,6 +81,22 @@ void ClientView::note_write(Addr address, size_t size) {
   if (!node_->read(address, write.before)) return;
   writes_.push_back(std::move(write));
   node_->note_altered();
+}
+
+bool ClientView::is_on_dead_stack(const Write& write) {
+  return std::ranges::any_of(node_->threads(), [&](const ThreadInfo& thread) {
+    const auto registers = node_->registers(thread.id);
+    const uint64_t live = registers ? registers->rsp - kRedZone : 0, low = write.address.value;
+    return low < live && low + write.before.size() <= live && low >= live - kDeadStack;
+  });
+}
+
+bool ClientView::take_settled() {
+  std::vector<Write> kept;
+  std::ranges::copy_if(writes_, std::back_inserter(kept), [&](const Write& write) { return is_on_dead_stack(write); });
+  const bool stored = std::exchange(stored_, false) || kept.size() < writes_.size();
+  writes_ = std::move(kept);
+  return stored;
 }
 
 // gdb has written arguments and a return address onto the stack of a thread that is about to execute a call. The

@@ -41,6 +41,9 @@ class ClientView final : public NodeControl {
     writes_.clear();
     return stored;
   }
+  // The same while gdb may be preparing a call. What it has written below the stack pointer of a thread may be the
+  // call's arguments, and stays for the next question.
+  bool take_settled();
   // Whether gdb has written to the workspace since the last time this was asked. That alters nothing, but what was read
   // there is out of date.
   bool take_workspace_write() { return std::exchange(workspace_written_, false); }
@@ -83,6 +86,7 @@ class ClientView final : public NodeControl {
   void note_stored();
   bool is_programs(Addr address) const;
   void note_write(Addr address, size_t size);
+  bool is_on_dead_stack(const Write& write);
   void keep_dead_stack(ThreadId thread, uint64_t stack_pointer);
 
   ReplayNode* node_;

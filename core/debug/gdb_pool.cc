@@ -185,11 +185,14 @@ Result<void> GdbPool::end_users_commands() {
   return {};
 }
 
-std::vector<NodeId> GdbPool::take_users_stores() {
+std::vector<NodeId> GdbPool::take_users_stores(Stores which) {
   std::vector<NodeId> stored;
-  if (has_users_)
-    for (auto& [id, node] : nodes_)
-      if (node.users && node.users->view().take_stored()) stored.push_back(id);
+  if (!has_users_) return stored;
+  for (auto& [id, node] : nodes_) {
+    if (!node.users) continue;
+    ClientView& view = node.users->view();
+    if (which == Stores::all ? view.take_stored() : view.take_settled()) stored.push_back(id);
+  }
   return stored;
 }
 

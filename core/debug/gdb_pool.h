@@ -77,8 +77,10 @@ class GdbPool final : public Pump {
   // Lets the changes of the user's gdbs take effect, and gives up functions that they have called and that have not
   // returned.
   Result<void> end_users_commands();
-  // The nodes in which gdbs of the user have stored since this was last asked.
-  std::vector<NodeId> take_users_stores();
+  // The nodes in which gdbs of the user have stored since this was last asked. `settled`: while one of them may be
+  // preparing a call (ClientView::take_settled()).
+  enum class Stores { all, settled };
+  std::vector<NodeId> take_users_stores(Stores which);
   // Asks gdb which frame is selected in it, and updates the Focus.
   void update_selection(NodeId node, GdbLink& link);
 
