@@ -171,7 +171,7 @@ Result<size_t> MemoryCopy::restore(ReplayNode& node) const {
   FRIDAY_TRY_VOID(restore_mappings(node));
   size_t restored = 0;
   FRIDAY_TRY_VOID(each_changed(node, [&](uint64_t address, const std::byte*, const std::byte* then) -> Result<bool> {
-    if (!node.process().write(address, then, kPage))
+    if (!node.write_raw(Addr{address}, std::span(then, kPage)))  // a page may be mapped twice, for a watch
       return fail(ErrorCode::io, "node {}: cannot restore its memory at {:#x}", node.id(), address);
     restored++;
     if (node.watches().size()) (void)node.watches().note_write(Addr{address}, kPage);

@@ -247,7 +247,9 @@ std::optional<Stop> ReplaySession::handle_fault(ReplayNode& node, ReplayNode::Th
     // the shim's registers instead of the program's.
     node.show_hardware(node.in_shim(r.rip));
     const bool in_program = !node.in_shim(r.rip);
-    auto outcome = node.watches().on_fault(ThreadId{thread.number}, address, in_program && !thread.detour);
+    using Code = WatchSet::Code;
+    const Code whose = !in_program ? Code::shim : thread.detour ? Code::called : Code::program;
+    auto outcome = node.watches().on_fault(ThreadId{thread.number}, address, whose);
     node.show_hardware(false);
     if (!outcome) return fail_node(node, ThreadId{thread.number}, outcome.error().message);
     if (outcome->how != FaultOutcome::How::not_ours) {

@@ -68,10 +68,18 @@ Result<void> Breakpoints::make_data_page(Area& area) {
   return {};
 }
 
+Breakpoints::Area* Breakpoints::area_for_code(Addr near_to, size_t size) {
+  return area_near(near_to.value, (size + pad_size - 1) / pad_size * pad_size + 4096);
+}
+
+std::optional<Addr> Breakpoints::data_page_near(Addr near_to, size_t size) {
+  const Area* area = area_for_code(near_to, size);
+  return area ? area->data : std::nullopt;
+}
+
 Result<std::optional<Addr>> Breakpoints::place_code(Addr near_to, size_t size,
                                                     const std::function<std::optional<PadCode>(Addr, Addr)>& build) {
-  size = (size + pad_size - 1) / pad_size * pad_size;
-  Area* area = area_near(near_to.value, size + 4096);
+  Area* area = area_for_code(near_to, size);
   if (!area || distance(area->area.base.value + area->used, near_to.value) > reach) return std::optional<Addr>{};
   if (!area->data) FRIDAY_TRY_VOID(make_data_page(*area));
   const Addr place{area->area.base.value + area->used};

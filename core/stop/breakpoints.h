@@ -68,6 +68,9 @@ class Breakpoints {
   Result<std::optional<Addr>> place_code(Addr near_to, size_t size,
                                          const std::function<std::optional<PadCode>(Addr place, Addr data)>& build);
 
+  // The writable data area that place_code() would pass to `build`, if it is there already.
+  std::optional<Addr> data_page_near(Addr near_to, size_t size);
+
   // Puts a jump to `code` in the place of the instructions, which `code` carries out. False if it is too far, or if
   // another patch or a breakpoint behind the first byte is in the way.
   bool redirect(std::span<const Instruction> window, Addr code, PatchKind kind);
@@ -168,6 +171,7 @@ class Breakpoints {
   Result<void> insert_at(Addr address, BreakpointOwner owner);
   Result<void> remove_at(Addr address, BreakpointOwner owner);
   Area* area_near(uint64_t address, size_t size);
+  Area* area_for_code(Addr near_to, size_t size);
   Result<void> make_data_page(Area& area);
   void clear_window(Addr address, bool first_byte_too);
   Result<void> refresh(Addr address, Code& code);

@@ -83,6 +83,11 @@ bool PatchedStores::missed(const Instruction& store, const Mapping& code) {
   return hot_->count(code.path, code.offset + (store.address - code.low)) >= threshold_;
 }
 
+bool PatchedStores::has_room_for(const Instruction& store) {
+  const auto data = breakpoints_.data_page_near(Addr{store.address}, store_patch_size);
+  return prepared_ && data && has_table_[data->value];
+}
+
 bool PatchedStores::patch(const Instruction& store, const Mapping& code) {
   const bool known = std::exchange(misses_[store.address], never) < threshold_;
   if (!install(store, code)) {

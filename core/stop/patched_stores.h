@@ -74,6 +74,8 @@ class PatchedStores {
   bool missed(const Instruction& store, const Mapping& code);
   // Returns false if this store cannot be patched; it is then never proposed again.
   bool patch(const Instruction& store, const Mapping& code);
+  // Whether patch() would change nothing but code: what it needs besides is there already.
+  bool has_room_for(const Instruction& store);
   // Whether the page should get a second mapping now; then call give_second().
   bool wants(Addr store, uint64_t page);
   // `was` is the page's mapping as the program sees it.

@@ -160,7 +160,7 @@ const std::vector<std::byte>* WatchSet::bytes_of(StopPointId id, uint32_t index)
   return it == slot_of_.end() ? nullptr : &ranges_.at(it->second).bytes;
 }
 
-Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patch) {
+Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, Code whose) {
   FaultOutcome outcome;
   uint64_t page = page_of(address.value);
   if (!protects(address)) return outcome;
@@ -190,7 +190,8 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
   } else {
     for (auto [low, high] : access.written) FRIDAY_TRY_VOID(compare(low, high, true, outcome.hits));
     for (auto [low, high] : access.was_read) note_read(low, high, outcome.hits);
-    if (patch && outcome.hits.empty() && emulated == Emulated::done) after_miss(*instruction, address, outcome);
+    if (whose != Code::shim && outcome.hits.empty() && emulated == Emulated::done)
+      after_miss(*instruction, address, whose, outcome);
     // The thread may now stand on instructions that a store patch displaced. At a hit, show the program as it is
     // without patches.
     if (registers.rip == instruction->next() && stores_.next_of(*instruction) != registers.rip) {
@@ -202,7 +203,7 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
     outcome.how = emulated == Emulated::done ? FaultOutcome::How::emulated : FaultOutcome::How::partial;
     ++statistics_.emulated;
   }
-  if (!patch) drop_reads(outcome.hits);
+  if (whose == Code::shim) drop_reads(outcome.hits);
   // If one instruction changes several ranges, report them in the order in which they were armed.
   std::ranges::sort(outcome.hits, {}, [&](const WatchHit& hit) { return slot_of_.at(key_of(hit.id, hit.index)); });
   statistics_.hits += outcome.hits.size();
@@ -210,9 +211,10 @@ Result<FaultOutcome> WatchSet::on_fault(ThreadId thread, Addr address, bool patc
 }
 
 // Makes a hot store cheaper by patching it, and a hot page of patched stores by mapping it twice. Failures are ignored.
-void WatchSet::after_miss(const Instruction& store, Addr address, FaultOutcome& outcome) {
+void WatchSet::after_miss(const Instruction& store, Addr address, Code whose, FaultOutcome& outcome) {
   const uint64_t page = page_of(address.value);
-  if (stores_.counts(outcome.pc)) {
+  const bool called = whose == Code::called;
+  if (stores_.counts(outcome.pc) && (!called || stores_.has_room_for(store))) {
     if (!load_layout()) return;
     const Mapping* code = mapping_at(store.address);
     if (!code) {  // a file was mapped since the layout was read
@@ -221,7 +223,7 @@ void WatchSet::after_miss(const Instruction& store, Addr address, FaultOutcome& 
     }
     outcome.patched = code && stores_.missed(store, *code) && stores_.patch(store, *code);
   }
-  if (!stores_.wants(outcome.pc, page) || page_use(Addr{page}) != PageUse::ordinary) return;
+  if (called || !stores_.wants(outcome.pc, page) || page_use(Addr{page}) != PageUse::ordinary) return;
   const Mapping& mapping = *mapping_at(page);
   if (mapping.shared) return;
   if (stores_.give_second(page, *pages_.at(page).program & ~static_cast<uint32_t>(PROT_WRITE), mapping))

@@ -108,9 +108,11 @@ class WatchSet {
 
   // Whether `address` lies on a page that is write-protected for a watch now.
   bool protects(Addr address) const;
-  // Handles a write fault at `address`. If the thread stands in a pad of a breakpoint, it is moved out. With `patch`,
-  // the storing instruction belongs to the program and may be patched.
-  Result<FaultOutcome> on_fault(ThreadId thread, Addr address, bool patch = true);
+  // Whose code stores. A store of the program may be patched. That of a function which the debugger calls may be if
+  // that changes nothing which is put back should the call fail: no mapping and no words of Friday's.
+  enum class Code { program, called, shim };
+  // Handles a write fault at `address`. If the thread stands in a pad of a breakpoint, it is moved out.
+  Result<FaultOutcome> on_fault(ThreadId thread, Addr address, Code whose = Code::program);
 
   // Handles a stop of `thread` that a debug register may have caused: reports what the store changed, or what the
   // program's own code (`in_program`) read. Returns none if no debug register caused the stop.
@@ -185,7 +187,7 @@ class WatchSet {
   // watch.cc
   Result<const Instruction*> decode_at(Addr pc);
   std::vector<uint32_t> overlapping(uint64_t low, uint64_t high) const;
-  void after_miss(const Instruction& store, Addr address, FaultOutcome& outcome);
+  void after_miss(const Instruction& store, Addr address, Code whose, FaultOutcome& outcome);
   uint64_t count_change(Armed& armed);
   Result<void> compare(uint64_t low, uint64_t high, bool written, std::vector<WatchHit>& hits);
   bool watches_reads() const {

@@ -139,6 +139,21 @@ def test_a_call_alters_nothing_by_stores_that_watches_have_patched(far, opened):
     assert session.backend.watch_statistics()["faults"] == before, "the stores were patched"
 
 
+def test_a_called_function_may_store_beside_a_watch(far, opened):
+    """Its own stores are patched while it runs, if that maps nothing. A page that is mapped twice is put back, too, when a call fails."""
+    session = opened(far)
+    session.watch("number", condition="number > 5000")
+    break_at(session, "twice", condition="value == 150")
+    before, scratch = session.backend.watch_statistics()["faults"], int(session.node.read("scratch"))
+    for call in ("store_often(200000)", "0 + store_often(200000)"):
+        assert session.node.read(call) == 200000 and not session.altered
+    assert session.backend.watch_statistics()["faults"] < before + 200, "they were patched"
+    with pytest.raises(friday.CallFailed, match="SIGSEGV"):
+        session.node.read("store_and_fault((int*)0)")
+    assert session.node.read("scratch") == scratch and not session.altered
+    assert session.node.read("store_often(1000)") == 1000 and session.node.read("twice(9)") == 18
+
+
 @pytest.mark.parametrize("program", ["workers", *[pytest.param(name, marks=pytest.mark.full) for name in (
     "fork_many", "execs", "threads_spin", "signals_threads", "signals_compute", "shared_turns", "main_exits", "exceptions")]])
 def test_marks_in_threads_signals_and_processes_that_come_and_go(program, tmp_path_factory, opened):

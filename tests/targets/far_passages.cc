@@ -1,5 +1,5 @@
 // A function that is called three million times between two events, a loop that counts in memory alone, and a function
-// that leaves memory as it was.
+// that leaves memory as it was. The last two are for a debugger to call.
 #include <unistd.h>
 
 #include <cstdint>
@@ -24,6 +24,18 @@ extern "C" __attribute__((noinline, noclone)) uint64_t twice(uint64_t value) {
   const uint64_t result = 2 * scratch;
   scratch = before;
   return result;
+}
+
+extern "C" __attribute__((noinline, noclone)) uint64_t store_often(uint64_t times) {
+  const uint64_t before = scratch;
+  for (uint64_t i = 0; i < times; i++) scratch = i;
+  scratch = before;
+  return times;
+}
+
+extern "C" __attribute__((noinline, noclone)) void store_and_fault(volatile int* nowhere) {
+  scratch = 77;
+  *nowhere = 1;
 }
 
 int main() {
