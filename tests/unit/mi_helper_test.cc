@@ -312,6 +312,20 @@ TEST_F(Planned, what_gdb_cannot_translate_is_left_to_it) {
       "Elsewhere is an incomplete type: it is declared here, and the debug information does not say what is in it");
 }
 
+TEST_F(Planned, a_class_without_members_is_complete) {
+  const json plan = inferior->plan("nothing");
+  EXPECT_EQ(plan["kind"], "agent");
+  EXPECT_EQ(plan["types"][plan["type"].get<size_t>()]["size"], 1);
+}
+
+TEST_F(Planned, only_pointers_to_functions_can_be_called) {
+  for (const char* call : {"caller.call(parameter) + 1", "(int)caller.call(parameter)", "(&caller)->call(srv.id)"})
+    EXPECT_EQ(inferior->plan(call)["kind"], "gdb") << call;
+  for (const char* call :
+       {"parameter(3)", "srv.id(3) == 1", "caller.call(parameter(3))", "parameter(1) + caller.call(1)"})
+    EXPECT_TRUE(inferior->error(fmt::format("-friday-plan \"{}\"", call)).ends_with("used as function")) << call;
+}
+
 json field_named(const json& entry, const char* name) {
   for (const json& field : entry["fields"])
     if (field["name"] == name) return field;

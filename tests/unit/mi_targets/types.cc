@@ -118,3 +118,5 @@ struct Flexible {
   int count;
   int items[];
 } flexible = {0};
+struct Nothing {
+} nothing;
