@@ -1,6 +1,7 @@
 // A loop that only reads is passed at once the first time, and waits for another thread the second time. When it begins, all registers and flags
 // are the same both times, and as in the loop. A second loop reads in a function, and a call stands right behind it, whose return address lies
-// where that of the function in the loop was. The function pushes and pops, so that the thread mostly waits in the function.
+// where that of the function in the loop was. The function compares often, so that the thread mostly waits in it, where no register tells which
+// value it will find.
 #include <pthread.h>
 #include <sched.h>
 
@@ -23,7 +24,7 @@ __asm__(".text\n.globl wait_five_in_function\n.type wait_five_in_function, @func
         "call count_pass\n"
         "ret\n"
         "look:\n"
-        ".rept 16\npush %rbx\npop %rbx\n.endr\n"
+        ".rept 16\ncmpl $5, three(%rip)\n.endr\n"
         "cmpl $5, flag(%rip)\n"
         "ret\n"
         "count_pass: incl passes(%rip)\n"
