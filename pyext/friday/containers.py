@@ -109,7 +109,7 @@ class _Holding:
 
 
 class HoldingStruct(_Holding, Struct):
-    """A struct that holds containers. Two are equal if their fields are, wherever the containers store their items."""
+    """A struct that holds containers. Two are equal if their fields and base classes are, wherever the containers store their items."""
     __slots__ = ("_friday_inside",)
 
     def _friday_field(self, field: Member) -> Any:
@@ -118,10 +118,14 @@ class HoldingStruct(_Holding, Struct):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, HoldingStruct):
             return NotImplemented
-        return self.type.key == other.type.key and list(self) == list(other)
+        return self.type.key == other.type.key and self._friday_parts() == other._friday_parts()
 
     def __hash__(self) -> int:
-        return hash(tuple(self))
+        return hash(self._friday_parts())
+
+    def _friday_parts(self) -> tuple[Any, ...]:
+        """The values of the fields as declared. Not every one of them has a name that finds it."""
+        return tuple(self._friday_field(field) for field in self.type.own)
 
 
 class HoldingArray(_Holding, Array):

@@ -166,7 +166,8 @@ class Raw(_Copied):
 class Struct(_Copied):
     """A struct, union or C++ object. Fields are items (`v["type"]`), and attributes but for those called `bytes`, `type` and
     `address`, which are the snapshot's own: code for programs that it does not know reads items. Members of base classes and
-    of anonymous structs and unions are found like own ones, unless several bases have a member of that name. Iterates over (name, value)."""
+    of anonymous structs and unions are found like own ones, unless several bases have a member of that name: each base class is a field by
+    its name, and has its own. Iterates over (name, value)."""
     __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
@@ -295,6 +296,7 @@ class Type:
         self.shift: int | None = entry.get("shift")  # of an item in its node
         self._own: list[Member] | None = None
         self._members: dict[str, Member] | None = None
+        self._ambiguous: frozenset[str] = frozenset()
         self._containers: tuple[tuple[int, Type], ...] | None = None
         self._classes: dict[type, type] = {}
         self._key: tuple | None = None
@@ -350,20 +352,35 @@ class Type:
 
     @property
     def members(self) -> dict[str, Member]:
+        """The fields by the names that find them: own ones, those of anonymous members, base classes, and what these have. What `ambiguous`
+        names is not there; each base class has its own."""
         if self._members is None:
-            own: dict[str, Member] = {}
-            inner: dict[str, Member] = {}
-            twice: set[str] = set()  # in C++ such a name is ambiguous
-            for member in self.own:
-                if member.base or not member.name:
-                    for name, m in member.type.members.items():
-                        if name in inner:
-                            twice.add(name)
-                        inner[name] = Member(name, member.offset + m.offset, m.type, m.bit_offset, m.bit_size)
-                if member.name:
-                    own[member.name] = member
-            self._members = {**{name: m for name, m in inner.items() if name not in twice}, **own}
-        return self._members
+            self._find_members()
+        return self._members or {}
+
+    @property
+    def ambiguous(self) -> frozenset[str]:
+        """The names that several base classes have and no nearer field has: C++ refuses them without the name of the base class."""
+        if self._members is None:
+            self._find_members()
+        return self._ambiguous
+
+    def _find_members(self) -> None:
+        inherited: dict[str, Member] = {}
+        near: dict[str, Member] = {}  # of anonymous members, whose names C++ treats as own ones
+        own: dict[str, Member] = {}
+        ambiguous: set[str] = set()
+        for member in self.own:
+            inner = member.type.resolved
+            if member.base:
+                ambiguous |= inner.ambiguous | (inherited.keys() & inner.members.keys())
+            if member.base or not member.name:
+                (inherited if member.base else near).update(
+                    (name, Member(name, member.offset + m.offset, m.type, m.bit_offset, m.bit_size)) for name, m in inner.members.items())
+            if member.name:
+                own[member.name] = member
+        self._ambiguous = frozenset(ambiguous - near.keys() - own.keys())
+        self._members = {**{name: m for name, m in inherited.items() if name not in ambiguous}, **near, **own}
 
     @property
     def key(self) -> tuple:
@@ -371,8 +388,8 @@ class Type:
         if self._key is None:
             shape: tuple = ()
             if self.kind in ("struct", "union"):
-                shape = tuple((m.name, m.offset, m.bit_offset, m.bit_size, m.type.shape_name, m.type.size)
-                              for m in self.members.values())
+                shape = tuple((m.name, m.offset, m.bit_offset, m.bit_size, m.type.shape_name, m.type.size,
+                               m.type.resolved.key if m.base or not m.name else None) for m in self.own)
             elif self.kind == "array":
                 shape = self.element.key
             self._key = (self.kind, self.shape_name, self.size, shape)

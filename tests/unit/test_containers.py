@@ -37,6 +37,12 @@ TYPES = {
     63: record("array<int, 2>", 8, ("items", LONG, 0), standard="array"),
     64: record("tuple<int, int>", 8, ("items", LONG, 0), standard="tuple"),
     65: record("atomic<int>", 16, ("owner", POINTER, 0), ("_M_i", LONG, 8), standard="atomic"),
+    70: record("A", 8, ("id", LONG, 0)),
+    71: record("B", 8, ("id", LONG, 0)),
+    72: {"kind": "struct", "name": "Heir", "size": 48, "fields": [
+        {"name": "A", "type": 70, "offset": 0, "base": True}, {"name": "B", "type": 71, "offset": 8, "base": True},
+        {"name": "", "type": 73, "offset": 16}, {"name": "A", "type": LONG, "offset": 24}, {"name": "list", "type": 22, "offset": 32}]},
+    73: record("", 8, ("id", LONG, 0)),
     50: record("vector<short>", 24, ("_M_begin", POINTER, 0), standard="vector", item=INT),
 }
 AT = 0x1000
@@ -95,6 +101,16 @@ def test_one_in_a_struct_that_is_none_stays_as_it_is_laid_out():
 def test_fields_are_never_hidden_by_what_a_value_is_made_with():
     clash = value(41, [0x2000, 0x2000, 1 | 2 << 32, 3 | 4 << 32, 0, 0], {0x2000: AT, 0x2010: 9})
     assert (clash.inside, clash._at, clash._field, clash._piece, clash["type"]) == ((9,), 1, 2, 3, 4)
+
+
+def test_two_that_hold_containers_are_equal_if_all_of_their_parts_are():
+    """Also those that no name finds: the base class A is hidden by the field A, and its `id` by that of the anonymous member."""
+    def heir(*ids, item=9):
+        return value(72, [*ids, AT + 32 if item is None else 0x2000, AT + 32 if item is None else 0x2000], {0x2000: AT + 32, 0x2010: item or 0})
+    one = heir(1, 2, 3, 4)
+    assert one == heir(1, 2, 3, 4) and hash(one) == hash(heir(1, 2, 3, 4)) and (one.id, one.A, one.B.id, one.list) == (3, 4, 2, (9,))
+    for other in (heir(8, 2, 3, 4), heir(1, 8, 3, 4), heir(1, 2, 8, 4), heir(1, 2, 3, 8), heir(1, 2, 3, 4, item=8), heir(1, 2, 3, 4, item=None)):
+        assert one != other
 
 
 def test_what_lay_outside_of_the_bytes_is_not_known_later():

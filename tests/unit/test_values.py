@@ -57,6 +57,12 @@ TABLE = {"types": {
     "28": {"kind": "struct", "name": "Both", "size": 8, "fields": [
         {"name": "Base", "offset": 0, "type": "17", "base": True}, {"name": "Other", "offset": 4, "type": "29", "base": True}]},
     "29": {"kind": "struct", "name": "Other", "size": 4, "fields": [{"name": "x", "offset": 0, "type": "1"}]},
+    "30": {"kind": "union", "name": "", "size": 4, "fields": [{"name": "x", "offset": 0, "type": "1"}, {"name": "f", "offset": 0, "type": "8"}]},
+    "31": {"kind": "struct", "name": "Hiding", "size": 8, "fields": [
+        {"name": "Base", "offset": 0, "type": "17", "base": True}, {"name": "", "offset": 4, "type": "30"}]},
+    "32": {"kind": "struct", "name": "Third", "size": 4, "fields": [{"name": "x", "offset": 0, "type": "1"}]},
+    "33": {"kind": "struct", "name": "Deeper", "size": 12, "fields": [
+        {"name": "Both", "offset": 0, "type": "28", "base": True}, {"name": "Third", "offset": 8, "type": "32", "base": True}]},
 }}
 PAIR = struct.pack("<iI8sQ", -5, 0b1010101_101, b"bob\0junk", 0x6000)
 
@@ -163,6 +169,30 @@ def test_bases_anonymous_members_and_taken_names(types):
     assert (both.Base.x, both.Other.x) == (1, 2) and "x" not in dict(both)
     with pytest.raises(AttributeError, match="no field `x`; it has: Base, Other"):
         both.x
+
+
+def test_a_name_that_an_anonymous_member_and_a_base_have_is_the_anonymous_members(types):
+    """C++ treats the names of an anonymous union as the class's own, which hide those of its bases."""
+    value = decode(types, 31, struct.pack("<ii", 5, 77))
+    assert (value.x, value.Base.x) == (77, 5) and dict(value)["x"] == 77 and "x = 77" in repr(value) and "x" in dir(value)
+    assert types[31].ambiguous == frozenset()
+
+
+def test_a_name_that_is_ambiguous_in_a_base_is_ambiguous_behind_it(types):
+    value = decode(types, 33, struct.pack("<iii", 1, 2, 3))
+    with pytest.raises(AttributeError, match="no field `x`"):
+        value.x
+    assert (value.Base.x, value.Other.x, value.Third.x) == (1, 2, 3) and types[33].ambiguous == {"x"}
+    assert repr(value) == "{Base = {x = 1}, Other = {x = 2}, Both = {Base = {x = 1}, Other = {x = 2}}, Third = {x = 3}}"
+
+
+def test_a_type_is_another_one_if_a_base_or_an_anonymous_member_is_laid_out_otherwise(types):
+    for id_, whole in (("29", "28"), ("30", "31")):
+        changed = json.loads(json.dumps(TABLE))
+        changed["types"][id_]["fields"][0]["type"] = "7"
+        other = values.TypeTable()
+        other.add(changed)
+        assert types[whole].key != other[whole].key, f"type {id_} in {whole}"
 
 
 def test_arrays(types):
