@@ -266,22 +266,6 @@ def cell_values(function: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-def names_in(function: Any, namespace: dict[str, Any]) -> set[str]:
-    """The names that a function or a condition of compile_condition() mentions, and that those functions of the namespace mention which it
-    calls by name."""
-    found: set[str] = set()
-    waiting = [getattr(function, "condition", None) or getattr(function, "__code__", None)]
-    while waiting:
-        code = waiting.pop()
-        if not isinstance(code, CodeType):
-            continue
-        for name in {*code.co_names, *code.co_freevars} - found:
-            found.add(name)
-            waiting.append(getattr(namespace.get(name), "__code__", None))
-        waiting.extend(code.co_consts)
-    return found
-
-
 def script_tree(source: str, filename: str, *, first_line: int = 1, declared: Collection[str] = (), mode: str = "exec") -> ast.AST:
     """The tree of a script, a `py` statement or (mode "eval") an expression, as Python can compile it. Names that it binds at its top
     level count as declared by the session for the suites in it. Raises AtError and SyntaxError."""

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from . import at, containers
-from .errors import BadExpression, NoSymbol
+from .errors import BadExpression, NoSymbol, UsageError
 from .handlers import SET_SUITE, cont
 from .nodes import Node
 from .values import Bytes, Enum, Float, Pointer, Snapshot, Str, c_escape, c_quote, castable
@@ -143,6 +143,27 @@ def c_text(session: "Session", node: int, value: Any) -> str:
             return f"(*({type_.name} *){hex(address)})"
         raise TypeError(f"a value of the unnamed type {type_.name} cannot be passed to the program")
     raise TypeError(f"{type(value).__name__} {value!r} cannot be written in C")
+
+
+def split_expressions(text: str) -> list[str]:
+    """Splits C expressions at the commas outside of brackets and literals."""
+    parts, depth, start, pos = [], 0, 0, 0
+    while pos < len(text):
+        char = text[pos]
+        if char in "\"'":
+            end = pos + 1
+            while end < len(text) and text[end] != char:
+                end += 2 if text[end] == "\\" else 1
+            pos = end
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and depth == 0:
+            parts.append(text[start:pos].strip())
+            start = pos + 1
+        pos += 1
+    parts.append(text[start:].strip())
+    if not all(parts) and parts != [""]:
+        raise UsageError(f"empty expression in `{text}`")
+    return [part for part in parts if part]
 
 
 def hidden_names(session: "Session") -> dict[str, Any]:

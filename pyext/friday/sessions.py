@@ -29,7 +29,7 @@ from .backend import Backend, Stop
 from .costs import Cost, costs_of
 from .errors import BadExpression, ComponentDied, Divergence, NoSymbol, UsageError
 from .handlers import Continue, Handler, bound_names, compile_script, cont, register_source
-from .language import Decoders, Plans, c_text, hidden_names, make_read
+from .language import Decoders, Plans, c_text, hidden_names, make_read, split_expressions
 from .messages import Message, with_nodes
 from .nodes import Node, NodeMap, Nodes
 from .origins import Hop
@@ -120,7 +120,7 @@ class Session(Past):
         self._ended_noted: set[int] = set()
         self.at_end_functions: list[Callable[[], Any]] = []
         self.at_exit_functions: list[Callable[[Stop], Any]] = []
-        self._after_handlers: list[Callable[[], Any]] = []  # called when the handlers of an event have run
+        self._after_handlers: list[StopPoint] = []  # of commands: their handlers are called when those of the user have run at an event
         self._executed = 0
         self._running = False
         self._in_handler = False
@@ -574,10 +574,9 @@ class Session(Past):
         self.here = stop.node
         self.last_stop = stop
         points = self.points
-        halt = False
+        halt = users_have_run = False
         self._in_handler = True
-        handled = [points[id_] for id_ in ids if id_ in points and points[id_].run is not None]
-        if handled:
+        if any(id_ in points and points[id_].run is not None for id_ in ids):
             self.states.ran()
         for point in [points.get(id_) for id_ in ids]:
             self._point = point
@@ -589,27 +588,31 @@ class Session(Past):
             point.hits += 1
             if point.temporary and not stop.message:  # if the condition could not be evaluated, this was not a hit
                 self.delete(point.id)
-            run = point.run
-            if run is None:
+            if point.run is None:
                 halt = True
                 continue
-            try:
-                if run() is not cont and point.stops:
-                    halt = True
-            except Continue:
-                pass
-            except AssertionError as error:
-                self.report_assertion(point, error)
-            except Exception as error:
-                self._explain(point, error)
-                raise
-        for function in self._after_handlers if any(not point.purpose for point in handled) else ():
-            function()
+            users_have_run |= not point.purpose
+            halt |= self._call_handler(point)
+        for point in self._after_handlers if users_have_run else ():
+            halt |= self._call_handler(point)
         self._in_handler = False
         halt = halt or self.stop_asked
         if stop.message and not (halt and self.console):
             self._tell_condition(stop)
         return halt
+
+    def _call_handler(self, point: StopPoint) -> bool:
+        """Runs the handler of a stop point. Returns whether the group must stop."""
+        try:
+            return point.run is not None and point.run() is not cont and point.stops
+        except Continue:
+            pass
+        except AssertionError as error:
+            self.report_assertion(point, error)
+        except Exception as error:
+            self._explain(point, error)
+            raise
+        return False
 
     def run_again(self, stop: Stop) -> bool:
         """Runs the handlers of a hit, or of the end of a node, that the group comes by for another time: for what they collect, not for
@@ -775,24 +778,3 @@ class Session(Past):
         if self.on_violation is not None:
             self.on_violation(record)
         return record
-
-
-def split_expressions(text: str) -> list[str]:
-    """Splits C expressions at the commas outside of brackets and literals."""
-    parts, depth, start, pos = [], 0, 0, 0
-    while pos < len(text):
-        char = text[pos]
-        if char in "\"'":
-            end = pos + 1
-            while end < len(text) and text[end] != char:
-                end += 2 if text[end] == "\\" else 1
-            pos = end
-        depth += (char in "([{") - (char in ")]}")
-        if char == "," and depth == 0:
-            parts.append(text[start:pos].strip())
-            start = pos + 1
-        pos += 1
-    parts.append(text[start:].strip())
-    if not all(parts) and parts != [""]:
-        raise UsageError(f"empty expression in `{text}`")
-    return [part for part in parts if part]

@@ -37,7 +37,7 @@ def _is_fridays(thing: type) -> bool:
     return thing.__module__.split(".")[0] in (__package__, "_friday")
 
 
-def _is_users(module: types.ModuleType) -> bool:
+def is_users_module(module: types.ModuleType) -> bool:
     """Whether a module is the user's or a predicate: neither Friday, nor Python's, nor one that is installed."""
     path = getattr(module, "__file__", None)
     return bool(path) and not module.__name__.startswith((__package__ or "friday", "_friday")) and not path.startswith(_LIBRARIES)
@@ -45,7 +45,7 @@ def _is_users(module: types.ModuleType) -> bool:
 
 def _is_users_class(kind: type) -> bool:
     module = sys.modules.get(kind.__module__)
-    return kind.__module__ in ("__friday__", "__main__") or (module is not None and _is_users(module))
+    return kind.__module__ in ("__friday__", "__main__") or (module is not None and is_users_module(module))
 
 
 class Snapshot:
@@ -75,11 +75,11 @@ class Snapshot:
         """Keeps the contents of one object, and returns what they refer to."""
         kind = type(thing)
         if isinstance(thing, types.ModuleType):
-            return self._keep_module(thing) if _is_users(thing) else []
+            return self._keep_module(thing) if is_users_module(thing) else []
         if isinstance(thing, types.FunctionType):
             module = sys.modules.get(thing.__module__ or "")
             return [*(thing.__closure__ or ()), thing.__defaults__, thing.__kwdefaults__, *self._keep_attributes(thing),
-                    *([module] if module and _is_users(module) else [])]
+                    *([module] if module and is_users_module(module) else [])]
         if isinstance(thing, functools.partial):
             return [thing.func, thing.args, thing.keywords, *self._keep_attributes(thing)]
         if isinstance(thing, (staticmethod, classmethod)):

@@ -6,25 +6,24 @@ watched on its node: the predicate is evaluated again after every write that cha
 first time later (in another branch, on another node) are watched from then on. The predicate is also evaluated every `POLL`
 seconds of logical time if it reads something that cannot be watched (a call, a local out of scope, a clock, a view, which nodes have
 started: whatever it asks of the core in another way), fails for the present (on a node that has not started), or reads nothing; after
-handlers, which may have changed what it reads in Python; and when a node ends, since that changes which nodes are alive. Going back,
-what handlers have collected is not what it was at the places that are looked at, so a predicate that reads it is refused.
+handlers if it reads in Python what they may have changed (mentions.py); and when a node ends, since that changes which nodes are alive. Going
+back, what handlers have collected is not what it was at the places that are looked at, so a predicate that reads it is refused.
 """
 from __future__ import annotations
 
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable
 
 from . import at
 from .containers import HoldingArray, HoldingStruct, Items, Map
 from .errors import BadAddress, Error, NodeEnded, NodeNotStarted, NoNode, OptimizedOut, OutOfScope, UsageError
-from .handlers import Handler, names_in
+from .handlers import Handler
 from .language import fill
-from .nodes import NodeMap
+from .mentions import collected, reads_python
+from .points import StopPoint
 from .values import Bytes
 
 if TYPE_CHECKING:
     from .backend import Stop
-    from .points import StopPoint
     from .sessions import Session
 
 POLL = 0.01
@@ -80,17 +79,22 @@ class Until:
         def node_ended(_: "Stop") -> None:
             self._check()
 
+        after = StopPoint(self._session, "handlers", 0, "after handlers", (), None, False)  # called by the session; the core has none of it
+        after.purpose = self.PURPOSE
+        after.set_handler(self._check, stops=False)
         try:
             self._check()
             if self.holds:
                 return None
             self._session.at_exit(node_ended)
-            self._session._after_handlers.append(self._check)
+            if reads_python(self._predicate, self._session):
+                self._session._after_handlers.append(after)
             return resume()
         finally:
             if node_ended in self._session.at_exit_functions:
                 self._session.at_exit_functions.remove(node_ended)
-                self._session._after_handlers.remove(self._check)
+            if after in self._session._after_handlers:
+                self._session._after_handlers.remove(after)
             self._delete_points()
 
     def _delete_points(self) -> None:
@@ -172,10 +176,8 @@ class UntilBack(Until):
         """Raises UsageError if the predicate reads names that handlers change: at the places that are looked at they do not have the values
         that they had there."""
         session = self._session
-        used = names_in(self._predicate, session.namespace)
         handlers = [point.handler.run if isinstance(point.handler, Handler) else point.handler for point in session.points.values() if point.handler is not None]
-        collected = {name for each in (*handlers, *session.at_exit_functions) for name in names_in(each, session.namespace)}
-        names = sorted(name for name in used & collected & session.declared if not callable(session.namespace[name]) and not isinstance(session.namespace[name], (ModuleType, NodeMap)))
+        names = collected(self._predicate, [*handlers, *session.at_exit_functions], session)
         if names:
             raise UsageError(f"`{names[0]}` is what handlers collect, and while the group is searched backwards it is not what it was at each place: "
                              "let the expression read what is in the nodes, or use `continue until` from an earlier place")

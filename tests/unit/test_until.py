@@ -3,6 +3,8 @@ import pytest
 from fake_backend import Event
 from fake_console import feed, make
 
+from friday.until import Until
+
 
 @pytest.fixture
 def out(capsys):
@@ -69,3 +71,83 @@ def test_other_stop_points_stop_a_continue_until(out):
     said = out()
     assert backend.done == 1 and "stopped at breakpoint 1, gdb frame" in said and "true now" not in said
     assert list(console.session.points) == [1]
+
+
+@pytest.mark.parametrize("value, condition", [
+    ("5", "@0(x) > value"), ("'five'", "@0(x) > len(value)"), ("(1, 2)", "@0(x) in value"), ("session.nodes[0]", "@value(x) == 1"), ("5", "one(3).value + @0(x) == 4")])
+def test_reverse_continue_until_may_read_what_handlers_only_read(capsys, value, condition):
+    """A number, a text or a node cannot change itself, and the attribute of an object is no name of the session."""
+    console, backend = until_session(
+        [Event(0, "f", {"x": 1})], f"py class one:\n  def __init__(self, value): self.value = value\n\npy value = {value}\n"
+        "break f\n  if value == 3: print(one(3).value)\n  cont\n\ncontinue", [(0, {"x": 0})])
+    backend.run_back = lambda passed, accepts: None
+    feed(console, f"reverse-continue until {condition}")
+    assert capsys.readouterr().err in ("", f"not true at any place before this one, where the group stays: {condition}\n")
+
+
+@pytest.mark.parametrize("setting, change", [
+    ("5", "value += 1"), ("(1, 2)", "value = (3,)"), ("5", "del value"), ("5", "change()"), ("[5]", "value.append(1)"), ("([5], 1)", "value[0].append(1)")])
+def test_reverse_continue_until_may_not_read_what_handlers_change(capsys, setting, change):
+    """Also in a function that a handler calls, and what a tuple holds."""
+    console, backend = until_session(
+        [Event(0, "f", {"x": 1})], f"py\n  value = {setting}\n  def change():\n    global value\n    value = 7\n\nbreak f\n  if @(x) == 7:\n    {change}\n  cont\n\ncontinue",
+        [(0, {"x": 0})])
+    feed(console, "reverse-continue until @0(x) == 5 and value")
+    assert "`value` is what handlers collect" in capsys.readouterr().err
+
+
+@pytest.fixture
+def evaluated(monkeypatch):
+    """A list that gets an item for each evaluation of a predicate."""
+    evaluations, real = [], Until._evaluate
+    monkeypatch.setattr(Until, "_evaluate", lambda until, reads: evaluations.append(1) or real(until, reads))
+    return evaluations
+
+
+@pytest.mark.parametrize("condition, often", [
+    ("@0(x) == 5", False), ("big()", False), ("all(@n(x) == 5 for n in __ALL__)", False), ("max(@0(x), math.pi) == 5", False), ("@on[0](x) == 5", False),
+    ("session.nodes[0].read('x') == 5", False), ("@0(x) == limit", True), ("over()", True), ("@0(x) == 5 or @0(x) == 6 and unset", True), ("@0(x) == 5 and session.violations", True),
+    ("@0(x) == 5 or len(big.hits)", True)])
+def test_after_handlers_only_what_reads_python_is_evaluated_again(capsys, evaluated, condition, often):
+    console, backend = make(names=("a",), events=[Event(0, "f")] * 50 + [Event(0, None, {"x": 5})])
+    backend.let(0, {"x": 0})
+    feed(console, "py\n  import math\n  limit = 5\n  def big(): return @0(x) == 5\n  def over(): return @0(x) == limit\n  big.hits = ()\n\n"
+         "map on {0: 0}\nbreak f\n  cont\n")
+    feed(console, f"continue until {condition}")
+    assert capsys.readouterr().err == "" and backend.done == 51 and (len(evaluated) > 50) == often, len(evaluated)
+
+
+def test_of_a_function_what_it_reads_outside_of_it_counts(evaluated):
+    console, backend = make(names=("a",), events=[Event(0, "f")] * 50)
+    backend.let(0, {"x": 0})
+    session, hits = console.session, []
+    session.breakpoint("f", lambda: hits.append(1))
+    session.run_until(lambda: session.nodes[0].read("x") == 5)
+    assert len(hits) == 50 and len(evaluated) == 1
+    session.restart()
+    assert session.run_until(lambda: session.nodes[0].read("x") == 0 and len(hits) == 60)[1].holds and backend.done == 10
+
+
+def test_a_disabled_stop_point_has_run_no_handler(evaluated):
+    console, backend = make(names=("a",), events=[Event(0, "f")] * 50)
+    backend.let(0, {"x": 0})
+    feed(console, "py limit = 5\nbreak f\n  cont\n")
+    console.session.points[1].enabled = False  # as by a handler before it at the same event
+    feed(console, "continue until @0(x) == limit")
+    assert len(evaluated) == 1
+
+
+def test_errors_of_the_predicate_after_handlers_go_the_way_of_those_at_its_own_stop_points(capsys):
+    console, backend = make(names=("a",), events=[Event(0, "f")] * 3)
+    backend.let(0, {"x": 1})
+    feed(console, "py count = 0\nbreak f\n  count += 1\n  cont\n\ncontinue until @0(x) // (2 - count) == 5")
+    said = capsys.readouterr().err
+    assert "ZeroDivisionError" in said and "in continue until on node 0 (a) at 2" in said and backend.done == 2 and not console.session._after_handlers
+    session = console.session
+    session.restart()
+    session.namespace["count"], session.collecting = 0, True
+
+    def holds():
+        assert session.nodes[0].read("x") and session.namespace["count"] < 2, "too many"
+    session.run_until(holds)
+    assert [violation.message.splitlines()[0] for violation in session.violations] == ["too many", "too many"] and backend.done == 3
