@@ -15,6 +15,7 @@ import bisect
 import collections
 import contextlib
 import functools
+import gc
 import io
 import random
 import sys
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _IMMUTABLE = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, slice, types.CodeType, types.BuiltinFunctionType)
 _CONTAINERS = (dict, list, collections.deque, set, bytearray, array.array)
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_HIDING_MODULES = frozenset(("_thread", "threading", "socket", "_socket", "selectors", "subprocess", "queue", "sqlite3"))
 _UNCOPYABLE = (io.IOBase, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 _LIBRARIES = tuple(filter(None, {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})) + ("/usr/lib/python3",)
 
@@ -94,6 +97,10 @@ class Snapshot:
             return self._keep_cell(thing)
         if isinstance(thing, (tuple, frozenset)):
             return list(thing)
+        if isinstance(thing, _VIEWS):
+            return gc.get_referents(thing)
+        if isinstance(thing, types.MappingProxyType):
+            return _behind_proxy(thing)
         if _is_fridays(kind):
             return []
         if isinstance(thing, _UNCOPYABLE) or _is_opaque(thing):
@@ -147,7 +154,7 @@ class Snapshot:
         own = getattr(thing, "__dict__", None)
         if isinstance(own, dict):
             inner += [value for _, value in self._add(own, _restore_dict(own), list(own.items()))]
-        for name in {slot for each in type(thing).__mro__ for slot in _slots(each)}:
+        for name in _slots(type(thing)):
             missing = object()
             value = getattr(thing, name, missing)
             if value is not missing:
@@ -164,19 +171,36 @@ class Snapshot:
         own.update(self.names)
 
 
+def _behind_proxy(proxy: "types.MappingProxyType[Any, Any]") -> list[Any]:
+    """The mapping that a read-only view shows; of the attributes of a class, which only the class itself may set, their values."""
+    shown = gc.get_referents(proxy)
+    if len(shown) == 1 and type(shown[0]) is dict and "__doc__" in shown[0]:  # which each class has
+        return list(shown[0].values())
+    return shown
+
+
 def _is_opaque(thing: Any) -> bool:
     """Whether it is an object of C code with contents that nobody can see: a socket, a lock, a thread, an iterator."""
     kind = type(thing)
-    if kind.__module__ in ("_thread", "threading", "socket", "_socket", "selectors", "subprocess", "queue", "sqlite3"):
-        return True
-    if isinstance(thing, _CONTAINERS) or hasattr(thing, "__dict__") or any(_slots(each) for each in kind.__mro__):
+    return kind.__module__ in _HIDING_MODULES or (_has_hidden_contents(kind) and not hasattr(thing, "__dict__"))
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_hidden_contents(kind: type) -> bool:
+    """Whether objects of a type can be changed (an array of numpy, which cannot be hashed; an iterator) and show nothing but attributes."""
+    if issubclass(kind, _CONTAINERS) or _slots(kind):
         return False
-    return hasattr(kind, "__next__") or kind.__hash__ is None  # what cannot be hashed can be changed: an array of numpy
+    return hasattr(kind, "__next__") or kind.__hash__ is None
 
 
+@functools.lru_cache(maxsize=4096)
 def _slots(kind: type) -> tuple[str, ...]:
-    slots = kind.__dict__.get("__slots__", ())
-    return tuple(name for name in ((slots,) if isinstance(slots, str) else slots) if name not in ("__dict__", "__weakref__"))
+    """The names of the slots that objects of a type have."""
+    found: dict[str, None] = {}
+    for each in kind.__mro__:
+        slots = each.__dict__.get("__slots__", ())
+        found.update((name, None) for name in ((slots,) if isinstance(slots, str) else slots) if name not in ("__dict__", "__weakref__"))
+    return tuple(found)
 
 
 def _is_same(now: "list[tuple[Any, Any]]", then: "list[tuple[Any, Any]]") -> bool:

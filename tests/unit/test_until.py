@@ -74,7 +74,8 @@ def test_other_stop_points_stop_a_continue_until(out):
 
 
 @pytest.mark.parametrize("value, condition", [
-    ("5", "@0(x) > value"), ("'five'", "@0(x) > len(value)"), ("(1, 2)", "@0(x) in value"), ("session.nodes[0]", "@value(x) == 1"), ("5", "one(3).value + @0(x) == 4")])
+    ("5", "@0(x) > value"), ("'five'", "@0(x) > len(value)"), ("(1, 2)", "@0(x) in value"), ("session.nodes[0]", "@value(x) == 1"),
+    ("5", "one(3).value + @0(x) == 4")])
 def test_reverse_continue_until_may_read_what_handlers_only_read(capsys, value, condition):
     """A number, a text or a node cannot change itself, and the attribute of an object is no name of the session."""
     console, backend = until_session(
@@ -90,7 +91,8 @@ def test_reverse_continue_until_may_read_what_handlers_only_read(capsys, value, 
 def test_reverse_continue_until_may_not_read_what_handlers_change(capsys, setting, change):
     """Also in a function that a handler calls, and what a tuple holds."""
     console, backend = until_session(
-        [Event(0, "f", {"x": 1})], f"py\n  value = {setting}\n  def change():\n    global value\n    value = 7\n\nbreak f\n  if @(x) == 7:\n    {change}\n  cont\n\ncontinue",
+        [Event(0, "f", {"x": 1})], f"py\n  value = {setting}\n  def change():\n    global value\n    value = 7\n\n"
+        f"break f\n  if @(x) == 7:\n    {change}\n  cont\n\ncontinue",
         [(0, {"x": 0})])
     feed(console, "reverse-continue until @0(x) == 5 and value")
     assert "`value` is what handlers collect" in capsys.readouterr().err
@@ -106,7 +108,8 @@ def evaluated(monkeypatch):
 
 @pytest.mark.parametrize("condition, often", [
     ("@0(x) == 5", False), ("big()", False), ("all(@n(x) == 5 for n in __ALL__)", False), ("max(@0(x), math.pi) == 5", False), ("@on[0](x) == 5", False),
-    ("session.nodes[0].read('x') == 5", False), ("@0(x) == limit", True), ("over()", True), ("@0(x) == 5 or @0(x) == 6 and unset", True), ("@0(x) == 5 and session.violations", True),
+    ("session.nodes[0].read('x') == 5", False), ("@0(x) == limit", True), ("over()", True),
+    ("@0(x) == 5 or @0(x) == 6 and unset", True), ("@0(x) == 5 and session.violations", True),
     ("@0(x) == 5 or len(big.hits)", True)])
 def test_after_handlers_only_what_reads_python_is_evaluated_again(capsys, evaluated, condition, often):
     console, backend = make(names=("a",), events=[Event(0, "f")] * 50 + [Event(0, None, {"x": 5})])
