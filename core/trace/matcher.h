@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "core/trace/facts.h"
 #include "core/trace/matching.h"
+#include "core/trace/open_list.h"
 #include "core/trace/stream_order.h"
 
 namespace friday {
@@ -34,15 +34,19 @@ struct StreamEnd {
   bool joined = false;
 };
 
-// Ends that may belong to one connection, in the order of their times. Those at the front that are joined are passed
-// over once and for all.
-struct EndQueue {
+// Ends that may belong to one connection, in the order of their times. Those that are joined are passed over.
+class EndQueue {
+ public:
   std::vector<StreamEnd*> ends;
-  size_t open = 0;
-  std::span<StreamEnd* const> left() {
-    while (open < ends.size() && ends[open]->joined) ++open;
-    return std::span(ends).subspan(open);
+  // The first one at or after `n` that is not joined; the number of ends if there is none.
+  size_t next(size_t n) {
+    open_.resize(ends.size());
+    while ((n = open_.next(n)) < ends.size() && ends[n]->joined) open_.close(n);
+    return n;
   }
+
+ private:
+  OpenList open_;
 };
 
 class Matcher {

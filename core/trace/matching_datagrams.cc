@@ -78,29 +78,12 @@ std::vector<Sorted> sorted(std::vector<Packet>& packets, Pass pass) {
   return list;
 }
 
-// The sends of a flow that are still to be matched, in order. A union-find structure skips the matched ones.
-class OpenList {
- public:
-  // The first unmatched send at or after `n`; the number of sends if there is none.
-  size_t next(size_t n) {
-    while (next_[n] != n) n = next_[n] = next_[next_[n]];
-    return n;
-  }
-  void close(size_t n) { next_[n] = n + 1; }
-  void resize(size_t size) {
-    for (size_t n = next_.size(); n <= size; ++n) next_.push_back(n);
-  }
-
- private:
-  std::vector<size_t> next_;
-};
-
 struct SendFlow {
   uint32_t node, channel;
   const Address* destination;
   bool to_many;
   std::vector<Packet*> sends;  // by time
-  OpenList open;
+  OpenList open;               // those that are still to be matched
 };
 
 // A flow of sends from which a receive may have come.

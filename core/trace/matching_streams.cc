@@ -256,8 +256,9 @@ void Matcher::match_inet_streams() {
   auto find_in = [&](StreamEnd* end, EndQueue& queue, auto&& agree) {
     StreamEnd* found = nullptr;
     size_t tried = 0;
-    for (StreamEnd* other : queue.left()) {
-      if (other == end || other->joined) continue;
+    for (size_t n = queue.next(0); n < queue.ends.size(); n = queue.next(n + 1)) {
+      StreamEnd* other = queue.ends[n];
+      if (other == end) continue;
       if (!opened_in_order(*end, *other) || ++tried > kMostEnds || !agree(*end, *other)) continue;
       if (!found) found = other;
       if (!other->remote.known() && was_closed(*other, *end)) continue;

@@ -195,9 +195,10 @@ TEST(Connections, APortThatIsUsedAgainAfterAConnectThatWasGivenUp) {
 // A server at a Unix socket's name.
 class UnixServer {
  public:
-  UnixServer(Script& script, uint64_t at, format::SocketAddress name) : script_(script), name_(name) {
+  UnixServer(Script& script, uint64_t at, format::SocketAddress name, uint64_t inode = 0)
+      : script_(script), name_(name) {
     script_.plain(at);
-    script_.channel(1, format::kChannelListen, 3, name, {});
+    script_.channel(1, format::kChannelListen, 3, name, {}, inode);
     script_.plain(at + 10, SYS_listen, {3, 5});
   }
   uint64_t accept(uint64_t at, uint64_t channel, uint32_t peer_pid = 0) {
@@ -211,9 +212,11 @@ class UnixServer {
   format::SocketAddress name_;
 };
 
-uint64_t connect_to(Script& client, uint64_t at, format::SocketAddress name, uint32_t peer_pid = 0) {
-  client.channel(1, format::kChannelStream, 5, {}, name, 0, peer_pid);
-  return connect(client, at, 5);
+uint64_t connect_to(Script& client, uint64_t at, format::SocketAddress name, uint32_t peer_pid = 0,
+                    uint64_t channel = 1) {
+  const int fd = 4 + static_cast<int>(channel);
+  client.channel(channel, format::kChannelStream, fd, {}, name, 0, peer_pid);
+  return connect(client, at, fd);
 }
 
 format::SocketAddress abstract(const std::string& name) {
@@ -268,6 +271,68 @@ TEST(UnixSockets, TheProcessAtTheOtherEndTellsEqualNamesApart) {
     EXPECT_EQ(world.has(EdgeKind::connect, 3, connected_b, 1, accepted_b), known);
     EXPECT_EQ(world.count(EdgeKind::connect), known ? 2u : 0u);
   }
+}
+
+// One process listens, and another one, a new program, accepts. The first of them is recorded or not. Its first client
+// is served by somebody who is not recorded.
+TEST(UnixSockets, AListenerMayBeSetUpByAnotherProcess) {
+  for (const bool recorded : {true, false}) {
+    Script activator(0, 0, 100), service(1, 0, 101), unserved(2, 0, 102), client(3, 0, 103);
+    const auto name = testing::unix_path("/run/s");
+    if (recorded) UnixServer(activator, 20, name, 77);
+    UnixServer server(service, 50, name, 77);
+    connect_to(unserved, 100, name, 100);
+    const uint64_t connected = connect_to(client, 200, name, 100), accepted = server.accept(300, 2, 103);
+    World world({&activator, &service, &unserved, &client});
+    EXPECT_TRUE(world.has(EdgeKind::connect, 3, connected, 1, accepted)) << recorded;
+    EXPECT_EQ(world.count(EdgeKind::connect), 1u) << recorded;
+  }
+}
+
+// The process that the client connected to held another listener of that name, so it was not this one.
+TEST(UnixSockets, AProcessThatHeldAnotherListenerSpeaksAgainstThisOne) {
+  Script a(0, 0, 100), b(1, 0, 101), client(2, 0, 102);
+  UnixServer first(a, 50, abstract("name"), 77), second(b, 50, abstract("name"), 78);
+  connect_to(client, 100, abstract("name"), 101);
+  client.send(150, 1, "what another client says as well");
+  const uint64_t accepted = first.accept(200, 2, 102);
+  a.receive(300, 2, "what another client says as well");
+  World world({&a, &b, &client});
+  EXPECT_TRUE(world.into(0, accepted).empty());
+}
+
+// More connections than are compared for one, behind one that is never accepted.
+TEST(UnixSockets, AConnectionThatNobodyAcceptsIsNotInTheWayOfOthers) {
+  constexpr uint64_t kConnections = 1100;
+  Script server(0), given_up(1), client(2);
+  const auto name = testing::unix_path("/run/s");
+  UnixServer listener(server, 50, name);
+  connect_to(given_up, 100, name, 1000);
+  for (uint64_t n = 0; n < kConnections; ++n) {
+    connect_to(client, 1000 + 100 * n, name, 1000, 2 + n);
+    listener.accept(1050 + 100 * n, 2 + n, 1002);
+  }
+  World world({&server, &given_up, &client});
+  EXPECT_EQ(world.count(EdgeKind::connect), kConnections);
+}
+
+TEST(UnixSockets, ManyBehindOneThatNobodyAcceptsTakeNoMoreThanTheirNumber) {
+  const double grown = growth(1000, [](uint64_t n) {
+    Script server(0), given_up(1), client(2);
+    const auto name = testing::unix_path("/run/s");
+    UnixServer listener(server, 50, name);
+    connect_to(given_up, 100, name, 1000);
+    for (uint64_t k = 0; k < n; ++k) {
+      connect_to(client, 1000 + 100 * k, name, 1000, 2 + k);
+      listener.accept(1050 + 100 * k, 2 + k, 1002);
+    }
+    testing::TemporaryRecording recording;
+    for (Script* script : {&server, &given_up, &client}) recording.save(script->writer);
+    auto schedule = Schedule::compute(*Recording::open(recording.path()));
+    ASSERT_TRUE(schedule);
+    EXPECT_EQ(schedule->edges().size(), n);
+  });
+  EXPECT_LT(grown, kMostGrowth);
 }
 
 TEST(Connections, ManyToOneServerTakeNoMoreThanTheirNumber) {
