@@ -1,6 +1,7 @@
 #include "core/trace/facts.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <sys/file.h>
 #include <sys/sem.h>
@@ -25,6 +26,12 @@ namespace {
 
 using Locked = std::set<std::pair<uint64_t, uint64_t>>;  // device and inode of files with a lock
 
+// Duplicates of descriptors that no channel describes yet, each with the group of those that are the same open file.
+struct Undescribed {
+  std::map<int, uint64_t> group;
+  uint64_t groups = 0;  // how many there were, since a descriptor's number may be that of another file later
+};
+
 // What a forked child inherits: its parent's descriptors, channels and file locks at the time of the fork.
 struct Inheritance {
   struct Inherited {
@@ -35,7 +42,7 @@ struct Inheritance {
   std::unordered_map<uint64_t, Inherited> channels;
   Locked locked;
   std::set<int> broadcasting;
-  std::map<int, int> undescribed;
+  Undescribed undescribed;
   std::optional<std::string> cwd;
 };
 struct Inheritances {
@@ -103,8 +110,7 @@ class NodeWalk {
   // exec share them
   Locked locked_;
   std::optional<std::string> cwd_;  // empty after fchdir(2), which may lead anywhere
-  // Duplicates of descriptors that no channel describes yet, each with the first of them; so has the first itself.
-  std::map<int, int> undescribed_;
+  Undescribed undescribed_;
   std::set<int> broadcasting_;  // descriptors of sockets that may broadcast, and that no channel describes yet
   struct Release {
     uint64_t event, time;
@@ -166,6 +172,7 @@ Channel* NodeWalk::channel_of_fd(uint64_t fd) {
 }
 
 void NodeWalk::attach(int fd, uint64_t number) {
+  undescribed_.group.erase(fd);
   if (auto held = descriptors_.find(fd); held != descriptors_.end()) {
     if (held->second == number) return;
     detach(fd);
@@ -176,7 +183,7 @@ void NodeWalk::attach(int fd, uint64_t number) {
 
 void NodeWalk::detach(int fd) {
   broadcasting_.erase(fd);
-  undescribed_.erase(fd);
+  undescribed_.group.erase(fd);
   auto found = descriptors_.find(fd);
   if (found == descriptors_.end()) return;
   Channel* known = channel(found->second);
@@ -231,6 +238,7 @@ void NodeWalk::on_directory(EventView event) {
       const std::filesystem::path to(part.text());
       if (to.is_absolute()) cwd_ = to.string();
       else if (cwd_) cwd_ = (std::filesystem::path(*cwd_) / to).lexically_normal().string();
+      if (cwd_ && cwd_->size() > PATH_MAX) cwd_.reset();
     }
 }
 
@@ -267,12 +275,11 @@ void NodeWalk::on_channel(const ChannelRecord& record, const ChannelPositions* b
     known->local.port = known->remote.port = static_cast<uint16_t>(record.protocol);
   known->may_broadcast |= broadcasting_.contains(record.fd);
   std::vector<int> all{record.fd};
-  if (auto described = undescribed_.find(record.fd); described != undescribed_.end())
-    for (const int first = described->second; auto [fd, of] : undescribed_)
-      if (of == first && fd != record.fd) all.push_back(fd);
+  if (auto described = undescribed_.group.find(record.fd); described != undescribed_.group.end())
+    for (auto [fd, group] : undescribed_.group)
+      if (group == described->second && fd != record.fd) all.push_back(fd);
   for (int fd : all) {
     attach(fd, known->number);
-    undescribed_.erase(fd);
     broadcasting_.erase(fd);
   }
 }
@@ -511,12 +518,16 @@ void NodeWalk::on_pair(EventView event) {
 
 // Closes all descriptors of the range that are open, as close_range(2) does.
 void NodeWalk::detach_range(uint64_t first, uint64_t last) {
-  auto held = descriptors_.lower_bound(static_cast<int>(std::min<uint64_t>(first, INT32_MAX)));
-  while (held != descriptors_.end() && static_cast<uint64_t>(held->first) <= last) {
-    const int number = held->first;
-    ++held;
-    detach(number);
-  }
+  if (first > last) return;
+  std::vector<int> closed;
+  auto gather = [&](const auto& held) {
+    const auto end = held.upper_bound(static_cast<int>(std::min<uint64_t>(last, INT32_MAX)));
+    for (auto at = held.lower_bound(static_cast<int>(std::min<uint64_t>(first, INT32_MAX))); at != end; ++at)
+      closed.push_back(at->first);
+  };
+  gather(descriptors_);
+  gather(undescribed_.group);
+  for (int fd : closed) detach(fd);
 }
 
 // Whether a setsockopt(2) lets its socket send to broadcast addresses. Of the value there is only the hash.
@@ -540,8 +551,8 @@ void NodeWalk::on_descriptor_call(EventView event) {
       attach(static_cast<int>(result), from->second);
     } else {
       detach(static_cast<int>(result));
-      const int first = undescribed_.try_emplace(static_cast<int>(fd), static_cast<int>(fd)).first->second;
-      undescribed_[static_cast<int>(result)] = first;
+      const uint64_t group = undescribed_.group.try_emplace(static_cast<int>(fd), ++undescribed_.groups).first->second;
+      undescribed_.group[static_cast<int>(result)] = group;
     }
   }
   if ((flags & shim::kAccepts) && result >= 0)

@@ -122,6 +122,25 @@ TEST(Connections, AfterItsOwnShutdownAProcessLearnsNothingFromEPIPE) {
   EXPECT_EQ(world.count(EdgeKind::end_of_stream), 0u);
 }
 
+// A descriptor was a duplicate of what another one of this number was once; it has another file now, or is closed.
+TEST(Connections, AClosedDescriptorIsNoDuplicateOfALaterOne) {
+  for (const bool range : {true, false}) {
+    Script a(0), b(1);
+    a.plain(10, SYS_dup, {5}, 6);
+    if (range) a.plain(30, SYS_close_range, {6, 6, 0});
+    else a.plain(30, SYS_close, {5}), a.plain(50, SYS_dup, {5}, 7);
+    connect_streams(a, b);
+    a.send(100, 1, "a question");
+    b.receive(150, 1, "a question");
+    uint64_t closed = a.plain(200, SYS_close, {5});
+    if (!range) closed = a.plain(220, SYS_close, {7});
+    const uint64_t ended = b.receive(300, 1, "", nullptr, format::kEndOfStream);
+    a.plain(400);
+    World world({&a, &b});
+    EXPECT_TRUE(world.has(EdgeKind::end_of_stream, 0, closed, 1, ended)) << range;
+  }
+}
+
 // A FIFO that two writers open one after the other has two ends; and a write fails after its reader has gone.
 TEST(Connections, AFifoHasAnEndForEachOfItsWriters) {
   Script first(0), second(1), reader(2);
@@ -255,6 +274,17 @@ TEST(UnixSockets, ARelativeNameIsOneOfItsDirectory) {
   World world({&a, &b, &to_a, &to_b});
   EXPECT_TRUE(world.has(EdgeKind::connect, 2, connected_a, 0, accepted_a));
   EXPECT_TRUE(world.has(EdgeKind::connect, 3, connected_b, 1, accepted_b));
+}
+
+// A directory that is deeper than a path can be is not known any more, so a name there may be that of any directory.
+TEST(UnixSockets, ADirectoryIsNoLongerThanAPath) {
+  Script server(0), client(1);
+  for (uint64_t n = 0; n < 50; ++n) go_to(server, 20 * n, std::string(100, 'd'));
+  UnixServer listener(server, 2000, testing::unix_path("s"));
+  const uint64_t connected = connect_to(client, 3000, testing::unix_path("/srv/s")),
+                 accepted = listener.accept(4000, 2);
+  World world({&server, &client});
+  EXPECT_TRUE(world.has(EdgeKind::connect, 1, connected, 0, accepted));
 }
 
 // Two network namespaces have the same abstract name.
