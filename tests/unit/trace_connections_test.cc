@@ -327,6 +327,7 @@ TEST(UnixSockets, AProcessThatHeldAnotherListenerSpeaksAgainstThisOne) {
   client.send(150, 1, "what another client says as well");
   const uint64_t accepted = first.accept(200, 2, 102);
   a.receive(300, 2, "what another client says as well");
+  b.plain(400);  // its listener is open until then
   World world({&a, &b, &client});
   EXPECT_TRUE(world.into(0, accepted).empty());
 }
