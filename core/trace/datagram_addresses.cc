@@ -15,10 +15,16 @@ bool is_open(const Address& local) { return !local.known() || local.is_wildcard(
 }  // namespace
 
 SocketAddresses::SocketAddresses(const FactSet& facts, std::span<const StreamEnd> ends)
-    : facts_(facts), socket_(facts.channels.size()) {
-  for (uint32_t index = 0; index < socket_.size(); ++index) socket_[index] = index;
+    : facts_(facts), socket_(facts.channels.size()), views_(facts.channels.size()) {
+  for (uint32_t index = 0; index < socket_.size(); ++index) {
+    socket_[index] = index;
+    views_[index] = std::span(&socket_[index], 1);
+  }
   for (const StreamEnd& end : ends)
-    for (uint32_t index : end.channels) socket_[index] = end.channels.front();
+    for (uint32_t index : end.channels) {
+      socket_[index] = end.channels.front();
+      views_[index] = end.channels;
+    }
   auto note = [&](const Address& address) {
     if (address.family == AF_INET && !address.is_wildcard()) of_one_.insert(address.name);
   };
@@ -46,9 +52,15 @@ void SocketAddresses::learn(uint32_t channel, const Address& address) {
   owners_[place(channel, address)].insert(socket_[channel]);
 }
 
+const std::set<uint32_t>& SocketAddresses::owners(uint32_t channel, const Address& address) const {
+  static const std::set<uint32_t> none;
+  const auto found = owners_.find(place(channel, address));
+  return found == owners_.end() ? none : found->second;
+}
+
 bool SocketAddresses::belongs_to_another(uint32_t channel, const Address& address) const {
-  const auto owners = owners_.find(place(channel, address));
-  return owners != owners_.end() && !owners->second.contains(socket_[channel]);
+  const std::set<uint32_t>& all = owners(channel, address);
+  return !all.empty() && !all.contains(socket_[channel]);
 }
 
 SocketAddresses::Fit SocketAddresses::fit(uint32_t channel, const Address& address) const {

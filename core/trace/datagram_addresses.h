@@ -34,6 +34,8 @@ class SocketAddresses {
 
   // Whether a socket has the address, and this one has not. A loopback address is looked for on the socket's host.
   bool belongs_to_another(uint32_t channel, const Address& address) const;
+  // The sockets that are known to have an address that the channel sees.
+  const std::set<uint32_t>& owners(uint32_t channel, const Address& address) const;
   // Whether the address is one of the socket's machine, with the port of another socket.
   bool is_neighbour(uint32_t channel, const Address& address) const;
   // Whether datagrams from the socket to the address go to many: a multicast address, or a broadcast address of a
@@ -42,6 +44,8 @@ class SocketAddresses {
 
   // The socket that the channel is a view of; the same for a parent and the child that has inherited it.
   uint32_t socket(uint32_t channel) const { return socket_[channel]; }
+  // All channels that are views of that socket.
+  std::span<const uint32_t> views(uint32_t channel) const { return views_[channel]; }
 
  private:
   using Place = std::pair<Address, uint32_t>;  // of a loopback address: with its host
@@ -50,6 +54,7 @@ class SocketAddresses {
 
   const FactSet& facts_;
   std::vector<uint32_t> socket_;                     // by channel
+  std::vector<std::span<const uint32_t>> views_;     // by channel
   std::map<uint32_t, std::set<Address>> addresses_;  // by socket
   std::map<Place, std::set<uint32_t>> owners_;
   std::set<std::string> of_one_;  // IPv4 addresses that are one machine's, since something came from there

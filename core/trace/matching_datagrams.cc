@@ -9,9 +9,11 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -32,7 +34,7 @@ constexpr uint64_t kLeastDatagram = 8;
 // How many flows with equal contents the looser passes examine for one flow of receives.
 constexpr size_t kMostTried = 1000;
 // Sockets whose addresses are found by elimination reveal those of others; so often it is tried again.
-constexpr int kMostRounds = 16;
+constexpr int kMostRounds = 100;
 
 struct Packet {
   uint32_t node, channel;
@@ -97,7 +99,6 @@ struct Candidate {
 struct ReceiveFlow {
   Packet* first = nullptr;
   std::vector<Candidate> candidates;
-  uint64_t known = 0;  // how much was known of addresses when these were found
 };
 
 // The flows of the datagrams with one key.
@@ -119,7 +120,7 @@ struct Group {
     seen.clear();
     for (const Sorted& entry : got) {
       auto [place, is_new] = seen.try_emplace({entry.packet->channel, entry.packet->source}, receives.size());
-      if (is_new) receives.push_back({entry.packet, {}, 0});
+      if (is_new) receives.push_back({entry.packet, {}});
       flow_of.push_back(place->second);
     }
   }
@@ -173,16 +174,29 @@ class DatagramMatcher {
     bool several = false;
   };
 
+  // What receives that only one socket can have sent tell of its address.
+  struct Clue {
+    uint32_t sender = 0;
+    const Packet* receive = nullptr;       // the first one
+    const Address* destination = nullptr;  // to which all were sent, if it is one
+    uint64_t count = 0;                    // how many receives tell it
+  };
+  using Clues = std::map<std::pair<uint32_t, uint32_t>, std::map<Address, Clue>>;  // by sending and receiving socket
+
   void gather();
-  Fit fit(const SendFlow& flow, const Packet& receive, Pass pass) const;
+  Fit fit(const SendFlow& flow, const Packet& receive, Pass pass, bool unique) const;
+  bool has_met(const SendFlow& flow, const Packet& receive, bool unique) const;
   bool is_timely(const SendFlow& flow, size_t send, const Packet& receive) const;
   std::vector<Candidate> candidates(Group& group, const Packet& receive, Pass pass) const;
   static size_t first_in_flight(const Candidate& candidate, const Packet& receive);
-  Offer offer(std::vector<Candidate>& candidates, const Packet& receive, Fit fit);
+  Offer offer(std::vector<Candidate>& candidates, const Packet& receive, Fit fit, bool only_open = false);
   bool is_over(uint32_t channel, const Packet& receive) const;
+  bool is_owned(const Packet& receive) const;
   void learn_from_singles(std::span<Sorted> sends, std::span<Sorted> receives);
-  bool eliminate(std::span<Sorted> sends, std::span<Sorted> receives);
-  bool eliminate(ReceiveFlow& flow, const Packet& receive);
+  void eliminate(std::span<Sorted> sends, std::span<Sorted> receives);
+  bool gather_clues(std::span<Sorted> sends, std::span<Sorted> receives, Clues& clues) const;
+  bool gather_clue(const ReceiveFlow& flow, const Packet& receive, Clues& clues) const;
+  bool learn_from(const Clues& clues);
   void match_group(std::span<Sorted> sends, std::span<Sorted> receives, Pass pass);
   std::optional<Choice> choose(std::vector<Candidate>& candidates, Packet& receive, Pass pass);
   void connect(const Group& group, const Choice& choice, Packet& receive, Pass pass);
@@ -192,8 +206,8 @@ class DatagramMatcher {
   const Matcher::Purpose purpose_;
   SocketAddresses addresses_;
   std::vector<Packet> sent_, got_;
-  uint64_t known_ = 1;                           // counts what eliminate() has learned
-  std::set<std::pair<uint32_t, uint32_t>> met_;  // sockets of which the second has seen the first one's own address
+  // Sockets of which the second has seen the first one's own address, and to what the first one sent then.
+  std::map<std::pair<uint32_t, uint32_t>, std::set<Address>> met_;
 };
 
 void DatagramMatcher::gather() {
@@ -215,8 +229,15 @@ void DatagramMatcher::gather() {
   }
 }
 
-// Whether addresses allow that a receive came from a flow.
-Fit DatagramMatcher::fit(const SendFlow& flow, const Packet& receive, Pass pass) const {
+// Whether a receiver knows the sender's own address, so that another one is somebody else's. A machine that has several
+// addresses uses the same one to the same destination, but maybe another one to another destination.
+bool DatagramMatcher::has_met(const SendFlow& flow, const Packet& receive, bool unique) const {
+  const auto met = met_.find({addresses_.socket(flow.channel), addresses_.socket(receive.channel)});
+  return met != met_.end() && (!unique || met->second.contains(*flow.destination));
+}
+
+// Whether addresses allow that a receive came from a flow. `unique`: there is one datagram with these contents.
+Fit DatagramMatcher::fit(const SendFlow& flow, const Packet& receive, Pass pass, bool unique) const {
   const Address &to = *flow.destination, &from = *receive.source;
   const bool same_host = facts_.same_host(flow.node, receive.node);
   if (!same_host && (!to.is_inet() || to.is_loopback() || from.is_loopback())) return Fit::none;
@@ -233,9 +254,7 @@ Fit DatagramMatcher::fit(const SendFlow& flow, const Packet& receive, Pass pass)
     return pass == Pass::content || could_equal(facts_.channel(flow.channel).local, from) ? Fit::sure : Fit::none;
   // The source was rewritten on the way: not to the address of another socket, not only in one of several messages
   // between the same two, and not on one machine, except by a proxy there, which changes the destination too.
-  if (addresses_.belongs_to_another(flow.channel, from) ||
-      met_.contains({addresses_.socket(flow.channel), addresses_.socket(receive.channel)}))
-    return Fit::none;
+  if (addresses_.belongs_to_another(flow.channel, from) || has_met(flow, receive, unique)) return Fit::none;
   const bool own_machine = from.is_loopback() || addresses_.is_neighbour(flow.channel, from);
   return own_machine && could_equal(to, *receive.destination) ? Fit::none : Fit::sure;
 }
@@ -247,9 +266,10 @@ bool DatagramMatcher::is_timely(const SendFlow& flow, size_t send, const Packet&
 std::vector<Candidate> DatagramMatcher::candidates(Group& group, const Packet& receive, Pass pass) const {
   std::vector<Candidate> list;
   size_t tried = 0;
+  const bool unique = group.flow_of.size() == 1 && group.sends.size() == 1 && group.sends[0].sends.size() == 1;
   for (SendFlow& flow : group.sends) {
     if (pass != Pass::strict && ++tried > kMostTried) break;
-    if (const Fit found = fit(flow, receive, pass); found != Fit::none)
+    if (const Fit found = fit(flow, receive, pass, unique); found != Fit::none)
       list.push_back({&flow, found, matcher_.is_comparable(flow.node, receive.node)});
   }
   return list;
@@ -263,13 +283,14 @@ size_t DatagramMatcher::first_in_flight(const Candidate& candidate, const Packet
                              sends.begin());
 }
 
-DatagramMatcher::Offer DatagramMatcher::offer(std::vector<Candidate>& candidates, const Packet& receive, Fit fit) {
+DatagramMatcher::Offer DatagramMatcher::offer(std::vector<Candidate>& candidates, const Packet& receive, Fit fit,
+                                              bool only_open) {
   Offer offer;
   auto earlier = [](std::optional<Choice>& best, const Choice& choice) {
     if (!best || choice.packet().ns < best->packet().ns) best = choice;
   };
   for (Candidate& candidate : candidates) {
-    if (candidate.fit != fit) continue;
+    if (candidate.fit != fit || (only_open && is_over(candidate.flow->channel, receive))) continue;
     SendFlow& flow = *candidate.flow;
     const size_t first = first_in_flight(candidate, receive);
     if (first == flow.sends.size() || !is_timely(flow, first, receive)) continue;
@@ -283,16 +304,25 @@ DatagramMatcher::Offer DatagramMatcher::offer(std::vector<Candidate>& candidates
   return offer;
 }
 
-// Whether the socket of a sender was closed before a receive.
+// Whether the socket of a sender was closed, by all that shared it, before a receive.
 bool DatagramMatcher::is_over(uint32_t channel, const Packet& receive) const {
-  const Channel& socket = facts_.channel(channel);
-  const std::vector<EventTime>& times = facts_.nodes[socket.node].times;
-  const uint64_t end = socket.close_event == kNoEvent ? times.back().back : socket.close_time;
-  return matcher_.reference_ns(socket.node, end) < receive.ns;
+  return std::ranges::all_of(addresses_.views(channel), [&](uint32_t view) {
+    const Channel& socket = facts_.channel(view);
+    const std::vector<EventTime>& times = facts_.nodes[socket.node].times;
+    const uint64_t end = socket.close_event != kNoEvent ? socket.close_time : times.empty() ? 0 : times.back().back;
+    return matcher_.reference_ns(socket.node, end) < receive.ns;
+  });
+}
+
+// Whether a recorded socket that was open then is known to have the address that a receive shows.
+bool DatagramMatcher::is_owned(const Packet& receive) const {
+  return std::ranges::any_of(addresses_.owners(receive.channel, *receive.source),
+                             [&](uint32_t owner) { return !is_over(owner, receive); });
 }
 
 // Datagrams with unique contents show what the two ends call each other. Of several addresses that one socket has for
-// another the one that most messages show is right; the others may be those of senders that were not recorded.
+// another the one that most messages show is right, and so are those that two messages to one destination show: a
+// machine may have several. The others may be those of senders that were not recorded.
 void DatagramMatcher::learn_from_singles(std::span<Sorted> sends, std::span<Sorted> receives) {
   struct Single {
     const Packet *send, *receive;
@@ -300,6 +330,7 @@ void DatagramMatcher::learn_from_singles(std::span<Sorted> sends, std::span<Sort
   using Pair = std::pair<uint32_t, uint32_t>;
   std::vector<Single> singles;
   std::map<std::pair<Pair, const Address*>, uint64_t> shown;
+  std::map<std::tuple<Pair, const Address*, const Address*>, uint64_t> together;  // with the destination
   std::map<Pair, std::pair<const Address*, uint64_t>> most;
   auto pair_of = [&](const Single& single) {
     return Pair(addresses_.socket(single.send->channel), addresses_.socket(single.receive->channel));
@@ -308,13 +339,17 @@ void DatagramMatcher::learn_from_singles(std::span<Sorted> sends, std::span<Sort
     if (some.size() != 1 || others.size() != 1) return;
     Packet &send = *some[0].packet, &receive = *others[0].packet;
     const SendFlow flow{send.node, send.channel, send.destination, send.to_many, {&send}, {}};
-    if (fit(flow, receive, Pass::strict) == Fit::none || !is_timely(flow, 0, receive)) return;
+    if (fit(flow, receive, Pass::strict, true) == Fit::none || !is_timely(flow, 0, receive)) return;
     const Pair pair = pair_of(singles.emplace_back(&send, &receive));
+    ++together[{pair, receive.source, send.destination}];
     const uint64_t count = ++shown[{pair, receive.source}];
     if (auto& best = most[pair]; count > best.second) best = {receive.source, count};
   });
   for (const Single& single : singles) {
-    if (!(*most[pair_of(single)].first == *single.receive->source)) continue;
+    const Pair pair = pair_of(single);
+    if (!(*most[pair].first == *single.receive->source) &&
+        together[{pair, single.receive->source, single.send->destination}] < 2)
+      continue;
     addresses_.learn(single.send->channel, *single.receive->source);
     if (!single.send->to_many) addresses_.learn(single.receive->channel, *single.send->destination);
     if (purpose_ == Matcher::Purpose::learn_by_address)
@@ -323,36 +358,82 @@ void DatagramMatcher::learn_from_singles(std::span<Sorted> sends, std::span<Sort
   }
 }
 
-// Learns from a receive that only one socket can have sent.
-bool DatagramMatcher::eliminate(ReceiveFlow& flow, const Packet& receive) {
+// Notes what a receive tells that only one socket can have sent. Returns whether more may be learned of it later.
+bool DatagramMatcher::gather_clue(const ReceiveFlow& flow, const Packet& receive, Clues& clues) const {
   const SendFlow* only = nullptr;
   bool one_destination = true;
   for (const Candidate& candidate : flow.candidates) {
     const size_t first = first_in_flight(candidate, receive);
     if (first == candidate.flow->sends.size() || !is_timely(*candidate.flow, first, receive)) continue;
     if (candidate.fit == Fit::sure) return false;
-    if (only && addresses_.socket(only->channel) != addresses_.socket(candidate.flow->channel)) return false;
+    if (only && addresses_.socket(only->channel) != addresses_.socket(candidate.flow->channel)) return true;
     one_destination &= !only || *only->destination == *candidate.flow->destination;
     only = candidate.flow;
   }
-  if (!only || addresses_.fit(only->channel, *receive.source) == Fit::sure) return false;
-  addresses_.learn(only->channel, *receive.source);
-  if (one_destination && !only->to_many) addresses_.learn(receive.channel, *only->destination);
+  if (!only || is_owned(receive)) return false;
+  const auto pair = std::pair(addresses_.socket(only->channel), addresses_.socket(receive.channel));
+  auto [place, is_new] = clues[pair].try_emplace(*receive.source);
+  Clue& clue = place->second;
+  const Address* destination = one_destination && !only->to_many ? only->destination : nullptr;
+  if (is_new) clue = {only->channel, &receive, destination, 0};
+  if (!destination || !clue.destination || !(*clue.destination == *destination)) clue.destination = nullptr;
+  ++clue.count;
   return true;
 }
 
-bool DatagramMatcher::eliminate(std::span<Sorted> sends, std::span<Sorted> receives) {
-  if (sends.size() == 1 && receives.size() == 1) return false;
+bool DatagramMatcher::gather_clues(std::span<Sorted> sends, std::span<Sorted> receives, Clues& clues) const {
   Group group(sends, receives);
+  for (ReceiveFlow& flow : group.receives) {
+    flow.candidates = candidates(group, *flow.first, Pass::strict);
+    if (std::ranges::none_of(flow.candidates, [](const Candidate& one) { return one.fit == Fit::possible; }))
+      flow.candidates.clear();
+  }
+  bool more = false;
+  for (size_t n = 0; n < receives.size(); ++n)
+    if (const ReceiveFlow& flow = group.receives[group.flow_of[n]]; !flow.candidates.empty())
+      more |= gather_clue(flow, *receives[n].packet, clues);
+  return more;
+}
+
+// A socket that is not recorded may have sent what a recorded one sent too, and was lost. Then a receiver seems to see
+// two addresses of one socket: the one that more receives show is right, and none if there is no such one.
+bool DatagramMatcher::learn_from(const Clues& clues) {
+  std::vector<std::pair<const Address*, const Clue*>> most;
+  for (const auto& [pair, addresses] : clues) {
+    for (bool loopback : {false, true}) {
+      std::pair<const Address*, const Clue*> best;
+      bool alone = false;
+      for (const auto& [address, clue] : addresses) {
+        if (address.is_loopback() != loopback || (best.second && clue.count < best.second->count)) continue;
+        alone = !best.second || clue.count > best.second->count;
+        best = {&address, &clue};
+      }
+      if (alone) most.push_back(best);
+    }
+  }
+  std::ranges::stable_sort(most, std::greater{}, [](const auto& one) { return one.second->count; });
   bool learned = false;
-  for (size_t n = 0; n < receives.size(); ++n) {
-    ReceiveFlow& flow = group.receives[group.flow_of[n]];
-    if (std::exchange(flow.known, known_) != known_) flow.candidates = candidates(group, *flow.first, Pass::strict);
-    if (!eliminate(flow, *receives[n].packet)) continue;
-    ++known_;
+  for (const auto& [address, clue] : most) {
+    if (addresses_.fit(clue->sender, *address) != Fit::possible || is_owned(*clue->receive)) continue;
+    addresses_.learn(clue->sender, *address);
+    if (clue->destination) addresses_.learn(clue->receive->channel, *clue->destination);
     learned = true;
   }
   return learned;
+}
+
+// Finds the addresses of sockets that nothing unique was sent from: a receive that only one of them can have sent shows
+// its address, and that it is not another's. What is known of one then tells of others.
+void DatagramMatcher::eliminate(std::span<Sorted> sends, std::span<Sorted> receives) {
+  std::vector<std::pair<std::span<Sorted>, std::span<Sorted>>> open;
+  for_each_group(sends, receives, [&](std::span<Sorted> some, std::span<Sorted> others) {
+    if (some.size() > 1 || others.size() > 1) open.emplace_back(some, others);
+  });
+  for (int round = 0; round < kMostRounds; ++round) {
+    Clues clues;
+    std::erase_if(open, [&](const auto& group) { return !gather_clues(group.first, group.second, clues); });
+    if (!learn_from(clues)) return;
+  }
 }
 
 void DatagramMatcher::connect(const Group& group, const Choice& choice, Packet& receive, Pass pass) {
@@ -363,7 +444,7 @@ void DatagramMatcher::connect(const Group& group, const Choice& choice, Packet& 
                {send.transfer->part, receive.transfer->part, 0, 0}, receive.transfer->flags & kPeek);
   receive.done = true;
   if (pass == Pass::strict && receive.source->known())
-    met_.insert({addresses_.socket(send.channel), addresses_.socket(receive.channel)});
+    met_[{addresses_.socket(send.channel), addresses_.socket(receive.channel)}].insert(*flow.destination);
   if (receive.transfer->flags & kPeek) return;
   if (!send.done) ++matcher_.matched_sends_[send.node];
   ++matcher_.matched_receives_[receive.node];
@@ -379,6 +460,15 @@ std::optional<DatagramMatcher::Choice> DatagramMatcher::choose(std::vector<Candi
   Offer sure = offer(candidates, receive, Fit::sure), possible = offer(candidates, receive, Fit::possible);
   if (pass != Pass::strict)
     return sure.open ? sure.open : sure.taken && sure.taken->packet().to_many ? sure.taken : std::nullopt;
+  // Several sockets can have one address, one after the other or by SO_REUSEPORT.
+  if (sure.several && receive.source->is_inet()) {
+    if (const Offer open = offer(candidates, receive, Fit::sure, true); open.open) sure = open;
+    if (sure.several) {
+      receive.done = true;
+      return std::nullopt;
+    }
+  }
+  if ((possible.open || possible.taken) && is_owned(receive)) possible = {};
   const std::optional<Choice> known = sure.open ? sure.open : sure.taken;
   if (known && !is_over(known->from->flow->channel, receive)) return known;
   if (sure.open && !possible.open) return sure.open;
@@ -406,12 +496,7 @@ void DatagramMatcher::run() {
     std::vector<Sorted> sends = sorted(sent_, Pass::strict), receives = sorted(got_, Pass::strict);
     learn_from_singles(sends, receives);
     if (purpose_ == Purpose::learn_by_address) return;
-    bool learned = true;
-    for (int round = 0; learned && round < kMostRounds; ++round) {
-      learned = false;
-      for_each_group(sends, receives,
-                     [&](std::span<Sorted> some, std::span<Sorted> others) { learned |= eliminate(some, others); });
-    }
+    eliminate(sends, receives);
   }
   for (Pass pass : {Pass::strict, Pass::any_source, Pass::content}) {
     if (purpose_ == Purpose::learn_by_content && pass != Pass::content) continue;
@@ -423,7 +508,7 @@ void DatagramMatcher::run() {
       if (purpose_ == Purpose::match) return match_group(some, others, pass);
       Packet &send = *some[0].packet, &receive = *others[0].packet;
       const SendFlow flow{send.node, send.channel, send.destination, send.to_many, {&send}, {}};
-      if (some.size() == 1 && others.size() == 1 && fit(flow, receive, pass) != Fit::none &&
+      if (some.size() == 1 && others.size() == 1 && fit(flow, receive, pass, true) != Fit::none &&
           !matcher_.is_comparable(send.node, receive.node))
         matcher_.note_cross(send.node, send.transfer->time, receive.node, receive.transfer->time);
     });

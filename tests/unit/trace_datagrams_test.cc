@@ -204,6 +204,74 @@ TEST(Datagrams, ABroadcastOfASubnetReachesMany) {
   EXPECT_EQ(world.schedule.traffic_of(NodeId{0}).unmatched_sends, 0u);
 }
 
+// Another socket has the address, so it was that one's process that sent, before it was recorded.
+TEST(Datagrams, AnAddressThatAnOpenSocketHasIsNotAnothers) {
+  Net net(3);
+  net.nodes[1]->plain(9000);                                             // it is open until then
+  for (uint64_t n = 0; n < 3; ++n) net.send(100 + n * 20, 0, 2, kBeat);  // all are lost
+  std::vector<uint64_t> strange;
+  for (uint64_t n = 0; n < 2; ++n) strange.push_back(net.receive(1000 + 20 * n, 2, 1, kBeat));
+  const World unknown = net.world();
+  net.bind(1, 3, Net::address(1));
+  EXPECT_EQ(unknown.count(EdgeKind::datagram), 2u);
+  const World known = net.world();
+  for (uint64_t got : strange) EXPECT_TRUE(known.into(2, got).empty());
+}
+
+// Somebody who is not recorded says the same before what the recorded node says has come.
+TEST(Datagrams, OfTwoAddressesOfOneSocketTheOneThatIsSeenMoreOftenIsRight) {
+  Net net(2, false);
+  std::vector<std::pair<uint64_t, uint64_t>> own;
+  const uint64_t first = net.send(1000, 0, 1, kBeat);
+  const uint64_t strange = net.receive(1100, 1, inet("10.0.0.77", 7000), kBeat);
+  own.emplace_back(first, net.receive(1200, 1, 0, kBeat));
+  for (uint64_t n = 2; n < 5; ++n) {
+    const uint64_t sent = net.send(1000 * n, 0, 1, kBeat);
+    own.emplace_back(sent, net.receive(1000 * n + 200, 1, 0, kBeat));
+  }
+  const World world = net.world();
+  EXPECT_TRUE(world.into(1, strange).empty());
+  for (auto [sent, got] : own) EXPECT_TRUE(world.has(EdgeKind::datagram, 0, sent, 1, got)) << got;
+}
+
+// As with SO_REUSEPORT.
+TEST(Datagrams, OfTwoOpenSocketsWithOneAddressNoneIsNamed) {
+  Net net(3);
+  const format::SocketAddress to = Net::address(2);
+  for (size_t node : {0, 1}) {
+    net.bind(node, 2, inet("10.0.0.1", 7005));
+    net.nodes[node]->send(100 + node, 2, kBeat, &to);
+    net.nodes[node]->plain(9000);
+  }
+  const uint64_t got = net.receive(1200, 2, inet("10.0.0.1", 7005), kBeat);
+  const World world = net.world();
+  EXPECT_TRUE(world.into(2, got).empty());
+}
+
+// Two machines that have two addresses each; the second ones are used twice, or once.
+TEST(Datagrams, MachinesMayHaveSeveralAddresses) {
+  for (const uint64_t times : {1, 2}) {
+    Net net(2, false);
+    std::vector<std::pair<uint64_t, uint64_t>> expected;
+    for (uint64_t n = 0; n < 3; ++n) {
+      const std::string text = fmt::format("unique contents {}", n);
+      const uint64_t sent = net.send(1000 * n + 100, 0, 1, text);
+      expected.emplace_back(sent, net.receive(1000 * n + 200, 1, 0, text));
+    }
+    const format::SocketAddress there = inet("10.9.0.2", 7000), here = inet("10.9.0.1", 7000);
+    for (uint64_t n = 0; n < times; ++n) {
+      const std::string text = fmt::format("by the other network {}", n);
+      const uint64_t sent = net.nodes[0]->send(5000 + 1000 * n, 1, text, &there);
+      expected.emplace_back(sent, net.receive(5100 + 1000 * n, 1, here, text));
+    }
+    const World world = net.world();
+    for (auto [sent, got] : expected) {
+      EXPECT_TRUE(world.has(EdgeKind::datagram, 0, sent, 1, got)) << times << " " << got;
+      for (const Edge& edge : world.into(1, got)) EXPECT_TRUE(times == 1 || edge.by == MatchedBy::address);
+    }
+  }
+}
+
 // Copies of one datagram, before others with the same contents are sent: each receive looked at all of these.
 TEST(Datagrams, ManyEqualOnesTakeNoMoreThanTheirNumber) {
   EXPECT_LT(growth(3000,
