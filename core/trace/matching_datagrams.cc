@@ -112,6 +112,7 @@ struct Group {
       sends[place->second].sends.push_back(&send);
       first_of.try_emplace(send.channel, send.transfer->event);
     }
+    for (SendFlow& flow : sends) by_destination[{*flow.destination, flow.to_many}].push_back(&flow);
     for (SendFlow& flow : sends) {
       flow.open.resize(flow.sends.size());
       for (size_t n = 0; n < flow.sends.size(); ++n)
@@ -126,6 +127,7 @@ struct Group {
   }
 
   std::vector<SendFlow> sends;
+  std::map<std::pair<Address, bool>, std::vector<SendFlow*>> by_destination;  // with whether it is to many
   std::vector<ReceiveFlow> receives;
   std::vector<size_t> flow_of;                      // by receive: its flow
   std::unordered_map<uint32_t, uint64_t> first_of;  // channel -> its first identical send
@@ -265,13 +267,22 @@ bool DatagramMatcher::is_timely(const SendFlow& flow, size_t send, const Packet&
 
 std::vector<Candidate> DatagramMatcher::candidates(Group& group, const Packet& receive, Pass pass) const {
   std::vector<Candidate> list;
-  size_t tried = 0;
   const bool unique = group.flow_of.size() == 1 && group.sends.size() == 1 && group.sends[0].sends.size() == 1;
-  for (SendFlow& flow : group.sends) {
-    if (pass != Pass::strict && ++tried > kMostTried) break;
+  auto examine = [&](SendFlow& flow) {
     if (const Fit found = fit(flow, receive, pass, unique); found != Fit::none)
       list.push_back({&flow, found, matcher_.is_comparable(flow.node, receive.node)});
+  };
+  if (pass != Pass::strict) {
+    for (SendFlow& flow : std::span(group.sends).first(std::min(group.sends.size(), kMostTried))) examine(flow);
+    return list;
   }
+  for (auto& [to, flows] : group.by_destination) {
+    const auto& [address, to_many] = to;
+    if (!could_equal(address, *receive.destination)) continue;
+    if (!to_many && addresses_.fit_destination(receive.channel, address) == Fit::none) continue;
+    for (SendFlow* flow : flows) examine(*flow);
+  }
+  std::ranges::sort(list, {}, &Candidate::flow);  // as they were first sent
   return list;
 }
 

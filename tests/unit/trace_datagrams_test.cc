@@ -288,5 +288,29 @@ TEST(Datagrams, ManyEqualOnesTakeNoMoreThanTheirNumber) {
             kMostGrowth);
 }
 
+// Each of n nodes sends the same to each: n * n messages, and as many flows at each end.
+TEST(Datagrams, EqualOnesOfAllToAllAreNotComparedWithEachOther) {
+  const double grown = growth(6, [](uint64_t n) {
+    Net net(n);
+    for (uint64_t k = 0; k < n; ++k) {
+      const std::string text = fmt::format("unique contents {}", k);
+      net.send(100 + k, k, (k + 1) % n, text);
+      net.receive(1000 + k, (k + 1) % n, k, text);
+    }
+    for (uint64_t from = 0; from < n; ++from)
+      for (uint64_t to = 0; to < n; ++to)
+        if (to != from) net.send(10000 + 20 * to, from, to, kBeat);
+    for (uint64_t to = 0; to < n; ++to)
+      for (uint64_t from = 0; from < n; ++from)
+        if (to != from) net.receive(100000 + 20 * from, to, from, kBeat);
+    testing::TemporaryRecording recording;
+    for (auto& node : net.nodes) recording.save(node->writer);
+    auto schedule = Schedule::compute(*Recording::open(recording.path()));
+    ASSERT_TRUE(schedule);
+    EXPECT_EQ(schedule->edges().size(), n * n);
+  });
+  EXPECT_LT(grown, 8 * 8 * 8);
+}
+
 }  // namespace
 }  // namespace friday
