@@ -183,7 +183,7 @@ def test_a_handlers_own_names_go_back_behind_a_declaration(ring, opened):
     session.every(seconds=0.1)
     handler = session.points[1].handler
     stops = []
-    while (stop := session.run()).kind != "end":
+    while session.run().kind != "end":
         stops.append((session.mark(), handler.values.get("own"), handler.values.get("rows")))
         if len(stops) == 2:
             session.execute("other = 0")
