@@ -71,7 +71,7 @@ def test_structs_are_passed_and_returned(tmp_path_factory, opened, program):
 @pytest.mark.parametrize("call", ["total(3)", "total(3) == 1", "sum_of(total(3), 2, 3, 4, 5, 6)", "nested_of(5) + total(3)"])
 def test_a_number_cannot_be_called(node, call):
     with pytest.raises(friday.Error, match="used as function"):
-        node.session.breakpoint("turn", condition=call)
+        node.read(call)
 
 
 def test_a_number_that_is_too_large_sets_errno_and_that_alters_the_node(node):
