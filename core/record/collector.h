@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -157,6 +158,7 @@ class Collector {
   void look_at_cuts_soon(int64_t in_ns);
   void look_at_cuts();
   bool asks_for_cut(const Node& node) const;
+  format::Wanted wanted_of(const Node& node) const;
   void tell_obstacle(Node& node, const std::string& obstacle);
   void call_together(const Sharers& sharers);
   void note_halted(Node& node);
@@ -168,6 +170,7 @@ class Collector {
   void cut();
   Result<void> begin_generation();
   int64_t recorded_until() const;
+  std::set<Node*> needed_nodes(int64_t kept) const;
   void remove_old(int64_t now);
   void remove_node(Node& node);
   void remove_repeated(uint64_t generation);

@@ -27,8 +27,6 @@ constexpr int64_t kCallAgain = 100 * kMs;      // after the first attempt in vai
 constexpr int64_t kCallRarely = 10'000 * kMs;  // up to this
 constexpr int64_t kLastsFor = 2000 * kMs;      // before it is told what prevents it
 
-void store(uint32_t& word, format::Wanted wanted) { __atomic_store_n(&word, uint32_t{wanted}, __ATOMIC_RELEASE); }
-
 // Sets of numbers from 0, which are joined.
 class Sets {
  public:
@@ -144,11 +142,11 @@ void Collector::look_at_cuts() {
 void Collector::look_at_sharers(Sharers& sharers, int64_t now) {
   const auto asks = [this](const Node* node) { return asks_for_cut(*node); };
   if (std::ranges::none_of(sharers.nodes, asks)) return;
-  for (const Node* node : sharers.nodes)
-    if (is_wanted(node->origin) != is_wanted(sharers.nodes.front()->origin) && sharers.obstacle.empty())
-      sharers.obstacle = fmt::format("not all that share memory with it are meant, such as {} (process {})",
-                                     is_wanted(node->origin) ? sharers.nodes.front()->origin.name : node->origin.name,
-                                     is_wanted(node->origin) ? sharers.nodes.front()->pid : node->pid);
+  const auto is_meant = [this](const Node* node) { return is_wanted(node->origin); };
+  const auto other = std::ranges::find_if_not(sharers.nodes, is_meant);
+  if (sharers.obstacle.empty() && other != sharers.nodes.end() && std::ranges::any_of(sharers.nodes, is_meant))
+    sharers.obstacle = fmt::format("not all that share memory with it are meant, such as {} (process {})",
+                                   (*other)->origin.name, (*other)->pid);
   // What is to stay on standby does so anyway.
   std::erase_if(sharers.nodes, [this](const Node* node) { return node->on_standby && !is_wanted(node->origin); });
   for (Node* node : sharers.nodes) tell_obstacle(*node, sharers.obstacle);
@@ -159,9 +157,8 @@ void Collector::look_at_sharers(Sharers& sharers, int64_t now) {
     // It was forked or has begun after the others were told.
     uint32_t nothing = format::kNoPart;
     if (!node->shares && !node->cut)
-      __atomic_compare_exchange_n(&node->header->wanted, &nothing,
-                                  uint32_t{is_wanted(node->origin) ? format::kPartInAnyCase : format::kNothing}, false,
-                                  __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+      __atomic_compare_exchange_n(&node->header->wanted, &nothing, uint32_t{wanted_of(*node)}, false, __ATOMIC_RELEASE,
+                                  __ATOMIC_RELAXED);
   }
   if (all) call_together(sharers);
   else look_at_cuts_soon(kCallAgain);
@@ -179,6 +176,11 @@ void Collector::tell_obstacle(Node& node, const std::string& obstacle) {
   if (std::exchange(node.cut_notice, text) != text) describe_soon(node);
 }
 
+// What a process that shall go on in another trace is told, as long as it is not called.
+format::Wanted Collector::wanted_of(const Node& node) const {
+  return is_wanted(node.origin) ? format::kPartInAnyCase : format::kNothing;
+}
+
 void Collector::call_together(const Sharers& sharers) {
   Cut& cut = cuts_[++last_cut_];
   cut.until = now_ns(CLOCK_MONOTONIC) + kHaltsWithin;
@@ -186,7 +188,8 @@ void Collector::call_together(const Sharers& sharers) {
     node->cut = last_cut_;
     cut.members.push_back(node);
     cut.forks += node->forked_children;
-    store(node->header->wanted, is_wanted(node->origin) ? format::kPartTogether : format::kNothingTogether);
+    const format::Wanted called = is_wanted(node->origin) ? format::kPartTogether : format::kNothingTogether;
+    __atomic_store_n(&node->header->wanted, uint32_t{called}, __ATOMIC_RELEASE);
   }
   FRIDAY_LOG(record, debug, "cut {}: {} processes are called", last_cut_, cut.members.size());
   look_at_cuts_soon(kHaltsWithin);
@@ -226,8 +229,7 @@ void Collector::end_cut(uint32_t number, const Sharers* what) {
     node->ended_in_cut = what ? number : 0;
     node->call_pause = what ? 0 : again;
     node->call_again = what ? 0 : now + again;
-    if (!what && node->header)
-      store(node->header->wanted, is_wanted(node->origin) ? format::kPartInAnyCase : format::kNothing);
+    if (!what && node->header) __atomic_store_n(&node->header->wanted, uint32_t{wanted_of(*node)}, __ATOMIC_RELEASE);
   }
   for (Node* node : cut.halted) answer_halted(*node, number, what);
   if (!what) look_at_cuts_soon(again);

@@ -144,12 +144,10 @@ int64_t Collector::kept_since(int64_t now) const {
   return generations_[first].began;
 }
 
-// A node is needed as long as it has not ended, or has ended in the time that is kept, or a needed node is a fork of
-// it: that one begins as a copy of it. What a lean trace leaves out is in others of its generation, so all of these are
-// needed together, and so are those of processes that share memory, from one cut of theirs to the next.
-void Collector::remove_old(int64_t now) {
-  if (!try_moving(still_)) return;  // somebody copies the files; the next cut comes soon
-  const int64_t kept = kept_since(now);
+// A node is needed as long as it has not ended, or has ended since `kept`, or a needed node is a fork of it: that one
+// begins as a copy of it. What a lean trace leaves out is in others of its generation, so all of these are needed
+// together, and so are those of processes that share memory, from one cut of theirs to the next.
+std::set<Collector::Node*> Collector::needed_nodes(int64_t kept) const {
   const auto key = [](const uint8_t(&uuid)[16]) { return std::vector<uint8_t>(std::begin(uuid), std::end(uuid)); };
   std::map<std::vector<uint8_t>, Node*> by_uuid;
   std::map<uint64_t, std::vector<Node*>> by_generation;
@@ -175,7 +173,7 @@ void Collector::remove_old(int64_t now) {
   };
   const auto need_with_others = [&] {
     while (!unseen.empty()) {
-      Node& node = *unseen.back();
+      const Node& node = *unseen.back();
       unseen.pop_back();
       const auto parent = node.forked ? by_uuid.find(key(node.parent_uuid)) : by_uuid.end();
       if (parent != by_uuid.end()) need(parent->second);
@@ -193,6 +191,15 @@ void Collector::remove_old(int64_t now) {
   for (const auto& each : nodes_)
     if (!each->dropped && each->in_group() && !each->ended_in_cut && each->ended_ns > earliest) need(each.get());
   need_with_others();
+  return needed;
+}
+
+void Collector::remove_old(int64_t now) {
+  if (!try_moving(still_)) return;  // somebody copies the files; the next cut comes soon
+  const std::set<Node*> needed = needed_nodes(kept_since(now));
+  std::map<uint64_t, std::vector<Node*>> by_generation;
+  for (const auto& node : nodes_)
+    if (!node->dropped) by_generation[node->generation].push_back(node.get());
   for (const auto& [generation, nodes] : by_generation) {
     bool empty = generation + 1 < generations_.size();
     for (Node* node : nodes) {

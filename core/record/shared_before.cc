@@ -41,26 +41,34 @@ bool swaps() {
   return !text || std::ranges::count(*text, '\n') > 1;  // the first line is a heading
 }
 
-// Devices of the file systems of this type that a process sees, from its mountinfo (proc_pid_mountinfo(5)):
-// "ID PARENT MAJOR:MINOR ROOT ... - TYPE SOURCE OPTIONS".
-std::set<dev_t> devices_of(const std::string& process, const std::string& wanted) {
-  std::set<dev_t> found;
+// The devices of the file systems in memory that a process sees.
+struct InMemory {
+  std::set<dev_t> tmpfs, huge;
+  bool swaps = true;
+};
+
+// From its mountinfo (proc_pid_mountinfo(5)): "ID PARENT MAJOR:MINOR ROOT ... - TYPE SOURCE OPTIONS".
+InMemory file_systems_in_memory(const std::string& process) {
+  InMemory found{.tmpfs = {}, .huge = {}, .swaps = swaps()};
   const auto text = read_file(process + "/mountinfo");
   std::istringstream lines(text ? *text : "");
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
     unsigned id, parent, major, minor;
     char colon;
-    if (!(words >> id >> parent >> major >> colon >> minor)) continue;
     const size_t type = line.find(" - ");
-    if (type == std::string::npos) continue;
-    if (std::string_view(line).substr(type + 3).starts_with(wanted + " ")) found.insert(makedev(major, minor));
+    if (!(words >> id >> parent >> major >> colon >> minor) || type == std::string::npos) continue;
+    const std::string_view rest = std::string_view(line).substr(type + 3);
+    if (rest.starts_with("tmpfs ")) found.tmpfs.insert(makedev(major, minor));
+    if (rest.starts_with("hugetlbfs ")) found.huge.insert(makedev(major, minor));
   }
   return found;
 }
 
+bool is_segment(const std::string& path) { return path.starts_with("/SYSV"); }
+
 bool is_nameless(const std::string& path) {
-  return path.starts_with("/SYSV") || path.starts_with("/memfd:") || path.starts_with("/dev/zero") ||
+  return is_segment(path) || path.starts_with("/memfd:") || path.starts_with("/dev/zero") ||
          path.starts_with("/anon_hugepage");
 }
 
@@ -87,7 +95,7 @@ std::optional<struct stat> stat_of(const std::string& process, const MappedRange
     return stat(path.c_str(), &about) == 0 && about.st_ino == map.inode && S_ISREG(about.st_mode);
   };
   if (!is_nameless(map.path) && matches(process + "/root" + map.path)) return about;
-  if (map.path.starts_with("/SYSV") || map.path.starts_with("/dev/zero")) return {};
+  if (is_segment(map.path) || map.path.starts_with("/dev/zero")) return {};
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(process + "/fd", ignored))
     if (matches(entry.path().string()) && about.st_dev == map.device) return about;
@@ -95,17 +103,16 @@ std::optional<struct stat> stat_of(const std::string& process, const MappedRange
 }
 
 // Describes the object that a mapping shows, when it is met for the first time.
-MappedObject describe(const std::string& process, const MappedRange& map, const std::set<dev_t>& tmpfs,
-                      const std::set<dev_t>& huge) {
+MappedObject describe(const std::string& process, const MappedRange& map, const InMemory& in_memory) {
   MappedObject each;
   shim::ObjectBefore& o = each.object;
   o.device = o.file_device = map.device;
   o.inode = map.inode;
-  o.is_segment = map.path.starts_with("/SYSV");
+  o.is_segment = is_segment(map.path);
   o.is_nameless = is_nameless(map.path);
-  const bool is_tmpfs = o.is_nameless ? map.device == kernels_tmpfs() : tmpfs.contains(map.device);
-  o.in_memory = is_tmpfs && !swaps();
-  each.can_change = o.is_nameless || is_tmpfs || huge.contains(map.device);
+  const bool is_tmpfs = o.is_nameless ? map.device == kernels_tmpfs() : in_memory.tmpfs.contains(map.device);
+  o.in_memory = is_tmpfs && !in_memory.swaps;
+  each.can_change = o.is_nameless || is_tmpfs || in_memory.huge.contains(map.device);
   if (const auto about = stat_of(process, map)) {
     o.size = static_cast<uint64_t>(about->st_size);
     o.file_device = about->st_dev;
@@ -128,7 +135,7 @@ Result<Mapped> mapped_shared(pid_t pid) {
   if (!maps) return std::unexpected(maps.error());
   Mapped mapped;
   std::map<std::tuple<uint32_t, uint64_t, uint64_t>, MappedObject> found;
-  std::optional<std::set<dev_t>> tmpfs, huge;
+  std::optional<InMemory> file_systems;
   std::optional<std::set<uint64_t>> could_be;
   for (const MappedRange& map : *maps) {
     if (!map.shared || (map.low >= shim::kOwnLow && map.low < shim::kOwnEnd)) continue;
@@ -137,10 +144,10 @@ Result<Mapped> mapped_shared(pid_t pid) {
       mapped.device = map.path;
       continue;
     }
-    if (!tmpfs) tmpfs = devices_of(process, "tmpfs"), huge = devices_of(process, "hugetlbfs");
-    const std::tuple key{uint32_t{map.path.starts_with("/SYSV")}, uint64_t{map.device}, map.inode};
+    if (!file_systems) file_systems = file_systems_in_memory(process);
+    const std::tuple key{uint32_t{is_segment(map.path)}, uint64_t{map.device}, map.inode};
     auto known = found.find(key);
-    if (known == found.end()) known = found.emplace(key, describe(process, map, *tmpfs, *huge)).first;
+    if (known == found.end()) known = found.emplace(key, describe(process, map, *file_systems)).first;
     MappedObject& each = known->second;
     if (!each.size_known) each.object.size = std::max(each.object.size, map.offset + (map.high - map.low));
     if (each.can_change) continue;

@@ -27,8 +27,8 @@ const format::SharedMapPart* shared_part(const format::EventRecord* event);  // 
 bool shared_record_growth(uint64_t address, uint64_t length, format::SharedMapPart* part);
 // The shared object that the mapping shows, if it is one of those in `cut`.
 const ObjectBefore* shared_before(const MapLine& map, const CutReply& cut);
-// Behind the start image of a process that has stood by: its mappings of the objects in `cut`, as events, and their
-// contents. shared_replay_before makes them, before the program goes on.
+// Behind the start image of a process that goes on in a new trace together with others: its mappings of the objects in
+// `cut`, as events, and their contents. shared_replay_before makes them, before the program goes on.
 void shared_record_before(ThreadArea* area, const CutReply& cut);
 void shared_replay_before(CallFrame* frame, ThreadArea* area);
 // At replay: what the two functions above have recorded. shared_replay_map returns the address or -errno.

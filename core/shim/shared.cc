@@ -299,7 +299,7 @@ void shared_replay_growth(const SharedMapPart* part) {
   trap(kTrapShared, 1);
 }
 
-// ---- Mappings that a process on standby had before its recording began
+// ---- Mappings that a process had before its present trace began
 
 namespace {
 
