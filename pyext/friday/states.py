@@ -290,6 +290,10 @@ class States:
             if self.on and not kept:
                 self.session.backend.new_checkpoints()  # those that the search has made have no copy
 
+    def _counts(self) -> bool:
+        """Whether what runs now is part of the handlers' past."""
+        return self.on and not self._aside
+
     def set_on(self, on: bool) -> None:
         self.on = on
         self._copies.clear()
@@ -301,7 +305,7 @@ class States:
     def will_run(self) -> None:
         """Call before the group runs forward with handlers: what they saw behind this place belongs to another past now."""
         self.note(passing=True)
-        if not self.on or self._aside or self._index == len(self._log):
+        if not self._counts() or self._index == len(self._log):
             return
         done = self.session.backend.events_done()
         del self._log[self._index:]
@@ -311,7 +315,7 @@ class States:
     def note(self, passing: bool = False) -> None:
         """Call when the group has stopped, before any handler runs: copies the state for the checkpoints that the run has made. passing:
         the run has called no handlers, so this is only done for checkpoints at which the state was what it is now."""
-        if not self.on or self._aside or not (made := self.session.backend.new_checkpoints()):
+        if not self._counts() or not (made := self.session.backend.new_checkpoints()):
             return
         began = time.monotonic()
         for number, events in made:
@@ -323,7 +327,7 @@ class States:
 
     def ran(self) -> None:
         """Call when handlers will have run."""
-        if self.on and not self._aside and not self.again and self._index == len(self._log):
+        if self._counts() and not self.again and self._index == len(self._log):
             self._log.append(self.session.backend.events_done())
             self._index += 1
             self._last = None
@@ -368,7 +372,7 @@ class States:
 
     def arrived(self) -> None:
         """Call when the group was brought to a place without running handlers: makes the state what it was there."""
-        if not self.on or self._aside or not self._log:
+        if not self._counts() or not self._log:
             return
         self.note(passing=True)
         done = self.session.backend.events_done()
