@@ -11,6 +11,12 @@ import friday
 from friday import values
 from friday.language import as_json
 
+# The fields of struct pair behind `a`.
+BEHIND_A = [
+    {"name": "low", "offset": 4, "type": "1", "bit_offset": 0, "bit_size": 3},
+    {"name": "high", "offset": 4, "type": "2", "bit_offset": 3, "bit_size": 7},
+    {"name": "name", "offset": 8, "type": "11"},
+    {"name": "next", "offset": 16, "type": "6"}]
 TABLE = {"types": {
     "1": {"kind": "int", "name": "int", "size": 4, "signed": True},
     "2": {"kind": "int", "name": "unsigned long", "size": 8, "signed": False},
@@ -23,10 +29,7 @@ TABLE = {"types": {
     "9": {"kind": "float", "name": "long double", "size": 16, "format": "x87"},
     "10": {"kind": "struct", "name": "struct pair", "plain": "pair", "size": 24, "fields": [
         {"name": "a", "offset": 0, "type": "1"},
-        {"name": "low", "offset": 4, "type": "1", "bit_offset": 0, "bit_size": 3},
-        {"name": "high", "offset": 4, "type": "2", "bit_offset": 3, "bit_size": 7},
-        {"name": "name", "offset": 8, "type": "11"},
-        {"name": "next", "offset": 16, "type": "6"}]},
+        *BEHIND_A]},
     "11": {"kind": "array", "name": "char [8]", "size": 8, "element": "3", "count": 8},
     "12": {"kind": "array", "name": "int [2][3]", "size": 24, "element": "13", "count": 2},
     "13": {"kind": "array", "name": "int [3]", "size": 12, "element": "1", "count": 3},
@@ -47,10 +50,7 @@ TABLE = {"types": {
     "23": {"kind": "float", "name": "quad", "plain": "_Float128", "size": 16, "format": "ieee128"},
     "24": {"kind": "struct", "name": "const pair_t", "plain": "pair", "size": 24, "fields": [
         {"name": "a", "offset": 0, "type": "25"},
-        {"name": "low", "offset": 4, "type": "1", "bit_offset": 0, "bit_size": 3},
-        {"name": "high", "offset": 4, "type": "2", "bit_offset": 3, "bit_size": 7},
-        {"name": "name", "offset": 8, "type": "11"},
-        {"name": "next", "offset": 16, "type": "6"}]},
+        *BEHIND_A]},
     "25": {"kind": "int", "name": "number_t", "plain": "int", "size": 4, "signed": True},
     "26": {"kind": "array", "name": "const number_t [3]", "size": 12, "element": "27", "count": 3},
     "27": {"kind": "int", "name": "const number_t", "plain": "int", "size": 4, "signed": True},

@@ -332,33 +332,35 @@ TEST(UnixSockets, AProcessThatHeldAnotherListenerSpeaksAgainstThisOne) {
   EXPECT_TRUE(world.into(0, accepted).empty());
 }
 
-// More connections than are compared for one, behind one that is never accepted.
+// Connections of one client to a server, each accepted, behind one that is never accepted.
+struct BehindOneGivenUp {
+  Script server{0}, given_up{1}, client{2};
+
+  explicit BehindOneGivenUp(uint64_t connections) {
+    const auto name = testing::unix_path("/run/s");
+    UnixServer listener(server, 50, name);
+    connect_to(given_up, 100, name, 1000);
+    for (uint64_t n = 0; n < connections; ++n) {
+      connect_to(client, 1000 + 100 * n, name, 1000, 2 + n);
+      listener.accept(1050 + 100 * n, 2 + n, 1002);
+    }
+  }
+  std::vector<Script*> scripts() { return {&server, &given_up, &client}; }
+};
+
+// More than are compared for one.
 TEST(UnixSockets, AConnectionThatNobodyAcceptsIsNotInTheWayOfOthers) {
   constexpr uint64_t kConnections = 1100;
-  Script server(0), given_up(1), client(2);
-  const auto name = testing::unix_path("/run/s");
-  UnixServer listener(server, 50, name);
-  connect_to(given_up, 100, name, 1000);
-  for (uint64_t n = 0; n < kConnections; ++n) {
-    connect_to(client, 1000 + 100 * n, name, 1000, 2 + n);
-    listener.accept(1050 + 100 * n, 2 + n, 1002);
-  }
-  World world({&server, &given_up, &client});
+  BehindOneGivenUp all(kConnections);
+  World world(all.scripts());
   EXPECT_EQ(world.count(EdgeKind::connect), kConnections);
 }
 
 TEST(UnixSockets, ManyBehindOneThatNobodyAcceptsTakeNoMoreThanTheirNumber) {
   const double grown = growth(1000, [](uint64_t n) {
-    Script server(0), given_up(1), client(2);
-    const auto name = testing::unix_path("/run/s");
-    UnixServer listener(server, 50, name);
-    connect_to(given_up, 100, name, 1000);
-    for (uint64_t k = 0; k < n; ++k) {
-      connect_to(client, 1000 + 100 * k, name, 1000, 2 + k);
-      listener.accept(1050 + 100 * k, 2 + k, 1002);
-    }
+    BehindOneGivenUp all(n);
     testing::TemporaryRecording recording;
-    for (Script* script : {&server, &given_up, &client}) recording.save(script->writer);
+    for (Script* script : all.scripts()) recording.save(script->writer);
     auto schedule = Schedule::compute(*Recording::open(recording.path()));
     ASSERT_TRUE(schedule);
     EXPECT_EQ(schedule->edges().size(), n);
