@@ -60,7 +60,11 @@ const std::set<uint32_t>& SocketAddresses::owners(uint32_t channel, const Addres
 
 bool SocketAddresses::belongs_to_another(uint32_t channel, const Address& address) const {
   const std::set<uint32_t>& all = owners(channel, address);
-  return !all.empty() && !all.contains(socket_[channel]);
+  if (all.empty() || all.contains(socket_[channel])) return false;
+  const Channel& socket = facts_.channel(channel);
+  return socket.socket_type != SOCK_RAW || std::ranges::none_of(all, [&](uint32_t owner) {
+           return facts_.same_host(facts_.channel(owner).node, socket.node);
+         });
 }
 
 SocketAddresses::Fit SocketAddresses::fit(uint32_t channel, const Address& address) const {

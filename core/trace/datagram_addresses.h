@@ -32,7 +32,8 @@ class SocketAddresses {
   Fit fit_destination(uint32_t channel, const Address& address) const;
   void learn(uint32_t channel, const Address& address);
 
-  // Whether a socket has the address, and this one has not. A loopback address is looked for on the socket's host.
+  // Whether a socket has the address, and this one has not. A loopback address is looked for on the socket's host. Raw
+  // sockets of a machine have its addresses in common: each gets a copy of what comes for their protocol (raw(7)).
   bool belongs_to_another(uint32_t channel, const Address& address) const;
   // The sockets that are known to have an address that the channel sees.
   const std::set<uint32_t>& owners(uint32_t channel, const Address& address) const;

@@ -273,6 +273,31 @@ TEST(Datagrams, MachinesMayHaveSeveralAddresses) {
 }
 
 // Copies of one datagram, before others with the same contents are sent: each receive looked at all of these.
+// The sender hears of its own address, too, which is that of all raw sockets of the machine.
+TEST(Datagrams, RawSocketsOfAMachineShareItsAddresses) {
+  const auto everyone = inet("224.0.0.5", 0), machine = inet("127.0.0.1", 0);
+  const std::string header = "E" + std::string(19, '.');  // of IPv4 without options; only receivers see it
+  std::vector<std::unique_ptr<Script>> nodes;
+  for (uint8_t n = 0; n < 3; ++n) {
+    nodes.push_back(std::make_unique<Script>(n, uint8_t{0}));
+    nodes[n]->channel(1, format::kChannelDatagram, 3, inet("0.0.0.0", 0), {}, 0, 0, 253);
+    nodes[n]->datagrams[1] = true;
+  }
+  std::vector<std::array<uint64_t, 3>> copies;
+  for (uint64_t at = 1000; at < 9000; at += 1000) {
+    const auto& to = at % 2000 ? everyone : machine;
+    const std::string text = fmt::format("message of {}", at);
+    const uint64_t sent = nodes[2]->send(at, 1, text, &to);
+    copies.push_back({sent, nodes[0]->receive(at + 100, 1, header + text, &machine),
+                      nodes[1]->receive(at + 200, 1, header + text, &machine)});
+  }
+  const World world({nodes[0].get(), nodes[1].get(), nodes[2].get()});
+  for (auto [sent, first, second] : copies) {
+    EXPECT_TRUE(world.has(EdgeKind::datagram, 2, sent, 0, first));
+    EXPECT_TRUE(world.has(EdgeKind::datagram, 2, sent, 1, second));
+  }
+}
+
 TEST(Datagrams, ManyEqualOnesTakeNoMoreThanTheirNumber) {
   EXPECT_LT(growth(3000,
                    [](uint64_t n) {

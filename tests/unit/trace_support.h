@@ -99,9 +99,9 @@ class Script {
     writer.add_record(format::kClockRecord, record);
   }
 
-  // `peer_pid`: of a connected Unix socket, the process at its other end.
+  // `peer_pid`: of a connected Unix socket, the process at its other end. `protocol`: of a raw socket.
   void channel(uint64_t number, uint32_t kind, int fd, format::SocketAddress local, format::SocketAddress remote,
-               uint64_t inode = 0, uint32_t peer_pid = 0) {
+               uint64_t inode = 0, uint32_t peer_pid = 0, int protocol = 0) {
     struct : format::ChannelRecord {
       format::ChannelPositions positions;
       format::ChannelPeer peer;
@@ -110,6 +110,8 @@ class Script {
     record.channel = number;
     record.event = writer.events();
     record.kind = kind;
+    record.type = protocol ? SOCK_RAW : 0;
+    record.protocol = protocol;
     record.fd = fd;
     record.device = inode ? 9 : 0;
     record.inode = inode;
