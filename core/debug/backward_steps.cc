@@ -181,7 +181,7 @@ Result<void> Backward::shorten_trail(Walk walked, uint64_t spare_heads) {
         if (each.first <= head) near = each;
       if (near.first == head) FRIDAY_TRY_VOID(return_to(near.second.get()));
       else FRIDAY_TRY_VOID(pass_heads(*near.second, heads, head - near.first));
-      spare_heads = 0;  // so far the place may be too many steps away
+      spare_heads /= 2;  // so far the place may be too many steps away
     } else {
       FRIDAY_TRY_VOID(return_to(trail_->from.get()));
       for (uint64_t i = 0; i < kMostSteps; i++) FRIDAY_TRY_VOID(step_once());
