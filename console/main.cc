@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 
 #include "console/checkpoint.h"
+#include "console/compare.h"
 #include "console/complete.h"
 #include "console/doctor.h"
 #include "console/dump.h"
@@ -73,6 +74,7 @@ int main(int argc, char** argv) {
   friday::add_pack_command(app, &status);
   friday::add_restore_command(app, &status);
   friday::add_log_command(app, &status);
+  friday::add_compare_command(app, &status);
   friday::add_dump_command(app, &status);
   friday::add_doctor_command(app, &status);
   friday::add_report_command(app, &status);

@@ -19,6 +19,7 @@
 #include "core/record/check.h"
 #include "core/record/interrupts.h"
 #include "core/record/verdict.h"
+#include "core/study/study.h"
 
 namespace friday {
 namespace {
@@ -128,7 +129,7 @@ class Series {
     for (const auto& entry : fs::directory_iterator(directory_, error)) {
       const std::string name = entry.path().filename().string();
       unsigned number = 0;
-      if (name == "runs.jsonl") continue;
+      if (name == "runs.jsonl" || name == "messages") continue;
       const bool is_run =
           name.starts_with("run-") &&
           std::from_chars(name.data() + 4, name.data() + name.size(), number).ptr == name.data() + name.size();
@@ -173,6 +174,7 @@ class Series {
     if (run.result == GroupRun::Result::undecided && code_ == 0) code_ = run.code;
     passed_ += passed;
     tell(rows_.back(), run);
+    if (run.result == GroupRun::Result::passed || run.result == GroupRun::Result::failed) keep_what_was_said(number);
     if (passed) FRIDAY_TRY_VOID(keep_good());
     FRIDAY_TRY_VOID(note(run));
     if (disk_was_full(run.launch)) {
@@ -184,6 +186,15 @@ class Series {
     }
     if (run.result == GroupRun::Result::interrupted && code_ == 0) code_ = 130;
     return run.result != GroupRun::Result::interrupted;
+  }
+
+  // For `friday compare`, which needs the runs that passed, too.
+  void keep_what_was_said(unsigned number) {
+    auto kept = keep_messages(directory_, number);
+    if (kept) return;
+    line_.clear();
+    say(stderr, "friday: run {}: `friday compare` will not know it, as its messages could not be read: {}\n", number,
+        describe(kept.error()));
   }
 
   // Removes the oldest good recording that need not be kept.

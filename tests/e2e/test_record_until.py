@@ -65,7 +65,7 @@ def until(recorder, group, runs, *options, timeout=100):
 
 
 def recordings(path):
-    return sorted((entry.name for entry in path.iterdir() if entry.name != "runs.jsonl"), key=lambda name: int(name[4:]))
+    return sorted((entry.name for entry in path.glob("run-*")), key=lambda name: int(name[4:]))
 
 
 def test_ends_at_the_first_failure(recorder, counting):

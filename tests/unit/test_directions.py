@@ -21,7 +21,8 @@ ROOMS = {
     "core/history": ("core/base", "core/trace", "core/replay"),
     "core/debug": ("core/base", "core/trace", "core/stop", "core/rsp", "core/mi", "core/replay", "core/history"),
     "core/origin": ("core/base", "core/trace", "core/stop", "core/replay", "core/history", "core/debug"),
-    "console": ("core/base", "core/trace", "core/record", "core/stop", "core/rsp", "core/mi", "core/replay", "core/history", "core/debug"),
+    "core/study": ("core/base", "core/trace"),
+    "console": ("core/base", "core/trace", "core/record", "core/stop", "core/rsp", "core/mi", "core/replay", "core/history", "core/debug", "core/study"),
     "pyext": ("core/base", "core/trace", "core/stop", "core/mi", "core/replay", "core/history", "core/debug", "core/origin"),
 }
 # What the shim shares with those who write and read its traces: formats and the table of calls.

@@ -1,0 +1,281 @@
+#include "console/compare.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "console/complain.h"
+#include "core/base/counted.h"
+#include "core/study/compare.h"
+#include "core/study/study.h"
+#include "core/trace/mark.h"
+
+namespace friday {
+namespace {
+
+using nlohmann::json;
+
+struct CompareOptions {
+  std::string study;
+  size_t most = 5;
+  bool as_json = false;
+};
+
+constexpr size_t kMostText = 60;  // bytes of a message on the terminal
+
+std::string shortened(const std::string& text) {
+  return text.size() <= kMostText ? text : text.substr(0, kMostText) + "...";
+}
+
+// The runs that passed or failed, with what was said in them.
+struct Gathered {
+  std::vector<StudiedRun> runs;
+  size_t undecided = 0, gone = 0;
+};
+
+Result<Gathered> gather(const Study& study) {
+  Gathered out;
+  auto told = std::chrono::steady_clock::now();
+  for (const StudyRun& run : study.runs()) {
+    if (run.result == StudyRun::Result::undecided) {
+      out.undecided++;
+      continue;
+    }
+    auto talk = study.talk_of(run);
+    if (!talk && talk.error().code == ErrorCode::not_found) {
+      out.gone++;
+      continue;
+    }
+    if (!talk) return fail(talk.error().code, "run {}: {}", run.number, talk.error().message);
+    out.runs.push_back({run.number, run.result == StudyRun::Result::failed, std::move(*talk)});
+    if (const auto now = std::chrono::steady_clock::now(); now - told > std::chrono::seconds(2)) {
+      told = now;
+      say(stderr, "friday compare: reading what was said: {} of {}\n", out.runs.size(),
+          counted(study.runs().size(), "run"));
+    }
+  }
+  return out;
+}
+
+class Report {
+ public:
+  Report(const Gathered& gathered, const Comparison& comparison)
+      : gathered_(gathered), comparison_(comparison), naming_(comparison.naming) {}
+
+  void print() const {
+    const size_t passed = comparison_.runs - comparison_.failures;
+    say("{}: {} failed, {} passed\n", counted(comparison_.runs, "run"), comparison_.failures, passed);
+    if (gathered_.undecided)
+      say("{} left out, as nobody knows whether it failed\n", counted(gathered_.undecided, "run"));
+    if (gathered_.gone)
+      say("{} left out, as neither recording nor messages are there any more\n", counted(gathered_.gone, "run"));
+    fmt::print("{}\n", printable(verdict()));
+    print_findings(comparison_.orders, comparison_.verdict == Comparison::Verdict::order);
+    if (comparison_.verdict == Comparison::Verdict::content) print_findings(comparison_.contents, true);
+    for (const std::string& text : comparison_.left_out) say("not compared: {}\n", text);
+  }
+
+  json as_json() const {
+    json out = {{"runs", comparison_.runs},
+                {"failures", comparison_.failures},
+                {"undecided", gathered_.undecided},
+                {"gone", gathered_.gone},
+                {"verdict", name_of(comparison_.verdict)},
+                {"text", verdict()},
+                {"orders_compared", comparison_.order_candidates},
+                {"orders", json::array()},
+                {"contents", json::array()},
+                {"symptoms", json::array()},
+                {"left_out", comparison_.left_out}};
+    if (comparison_.needed_runs) out["needed_runs"] = comparison_.needed_runs;
+    for (uint32_t name : comparison_.symptoms) out["symptoms"].push_back(text_of_name(name));
+    for (const Finding& each : comparison_.orders) out["orders"].push_back(as_json(each));
+    for (const Finding& each : comparison_.contents) out["contents"].push_back(as_json(each));
+    return out;
+  }
+
+ private:
+  static const char* name_of(Comparison::Verdict verdict) {
+    switch (verdict) {
+      case Comparison::Verdict::all_passed: return "all passed";
+      case Comparison::Verdict::all_failed: return "all failed";
+      case Comparison::Verdict::too_few: return "too few";
+      case Comparison::Verdict::order: return "order";
+      case Comparison::Verdict::content: return "content";
+      case Comparison::Verdict::nothing: return "nothing";
+    }
+    return "";
+  }
+  static const char* name_of(Order::Form form) {
+    switch (form) {
+      case Order::Form::pair: return "pair";
+      case Order::Form::matter: return "matter";
+      case Order::Form::between: return "between";
+      case Order::Form::intrusion: return "intrusion";
+      case Order::Form::content: return "content";
+    }
+    return "";
+  }
+
+  std::string verdict() const {
+    using Verdict = Comparison::Verdict;
+    const std::string more = comparison_.needed_runs ? fmt::format("; if the strongest is real, some {} will show it",
+                                                                   counted(comparison_.needed_runs, "run"))
+                                                     : "";
+    switch (comparison_.verdict) {
+      case Verdict::all_passed: return "No run has failed, so there is nothing to compare: record more of them.";
+      case Verdict::all_failed:
+        return "Every run has failed, so there is nothing to compare: runs that pass are needed, too.";
+      case Verdict::too_few:
+        return fmt::format(
+            "Too few runs for a claim: at least three that failed and three that passed are needed. What follows "
+            "may be chance{}.",
+            more);
+      case Verdict::order: return "The order of messages goes along with failing:";
+      case Verdict::content:
+        return fmt::format("No order of messages goes along with failing{}, but messages do that are not in all runs:",
+                           more);
+      case Verdict::nothing:
+        return fmt::format(
+            "Neither an order of messages nor a message goes along with failing; the strongest orders may be "
+            "chance{}.",
+            more);
+    }
+    return "";
+  }
+
+  std::string role(uint32_t number) const { return number == TalkEvent::kOutside ? "outside" : naming_.roles[number]; }
+
+  std::string text_of_name(uint32_t name) const {
+    const Identity& identity = naming_.identities[name];
+    return fmt::format("{} {} `{}` {} {}", role(identity.role), identity.sent ? "sends" : "receives",
+                       shortened(identity.text), identity.sent ? "to" : "from", role(identity.partner));
+  }
+
+  std::string text_of(const Order& order) const {
+    const auto& [x, y, z] = order.names;
+    switch (order.form) {
+      case Order::Form::pair: return fmt::format("{}, before it {}", text_of_name(x), rest_of(y));
+      case Order::Form::matter:
+        return fmt::format("{}, before it {}, about the same word", text_of_name(x), rest_of(y));
+      case Order::Form::between:
+      case Order::Form::intrusion:
+        return fmt::format("{}, between {} and its next message to {}, `{}`{}", text_of_name(y), text_of_name(x),
+                           role(naming_.identities[z].partner), shortened(naming_.identities[z].text),
+                           order.form == Order::Form::intrusion ? ", all about the same word" : "");
+      case Order::Form::content: return text_of_name(x);
+    }
+    return "";
+  }
+
+  // Of the second message of a pair, which the same role receives.
+  std::string rest_of(uint32_t name) const {
+    const Identity& identity = naming_.identities[name];
+    return fmt::format("receives `{}` from {}", shortened(identity.text), role(identity.partner));
+  }
+
+  void print_findings(const std::vector<Finding>& findings, bool claimed) const {
+    size_t number = 0;
+    for (const Finding& each : findings) {
+      if (claimed && each.p > kMostP) break;
+      const Split& split = each.split;
+      fmt::print("\n");
+      say("{:>3}. {}\n", ++number, text_of(each.order));
+      say("     in {} of {} failing runs and in {} of {} passing ones{}; as strong by chance: {}\n", split.failing_with,
+          split.failing_with + split.failing_without, split.passing_with, split.passing_with + split.passing_without,
+          each.order.form == Order::Form::content ? "" : " that have these messages", chance_text(each.p));
+      print_examples(each);
+      if (each.alike_count)
+        say("     {} cannot be told from it by these runs{}\n", counted(each.alike_count, "other order"),
+            each.alike.empty() ? "" : fmt::format(", such as: {}", text_of(each.alike[0])));
+    }
+  }
+
+  static std::string chance_text(double p) { return fmt::format("{}{:.1f} %", p <= 0.01 ? "at most " : "", 100 * p); }
+
+  void print_examples(const Finding& finding) const {
+    std::string text;
+    for (size_t run : finding.failing)
+      if (const auto mark = mark_of(run, finding.order))
+        text += fmt::format("{}run {} (goto {})", text.empty() ? "" : ", ", naming_.runs[run].number, *mark);
+    if (!text.empty()) say("     failing: {}\n", text);
+    text.clear();
+    for (size_t run : finding.passing)
+      text += fmt::format("{}run {}", text.empty() ? "" : ", ", naming_.runs[run].number);
+    if (!text.empty()) say("     passing without it: {}\n", text);
+  }
+
+  // Where the order is complete in a run.
+  std::optional<std::string> mark_of(size_t run, const Order& order) const {
+    const auto at = completed_at(naming_.runs[run], order);
+    if (!at) return std::nullopt;
+    const TalkEvent& event = naming_.runs[run].talk->events[*at];
+    return friday::text_of(Position(Mark{NodeId{event.node}, {event.event}}));
+  }
+
+  json as_json(const Finding& finding) const {
+    json out = {{"form", name_of(finding.order.form)},
+                {"text", text_of(finding.order)},
+                {"messages", json::array()},
+                {"failing_with", finding.split.failing_with},
+                {"failing_without", finding.split.failing_without},
+                {"passing_with", finding.split.passing_with},
+                {"passing_without", finding.split.passing_without},
+                {"g", finding.g},
+                {"p", finding.p},
+                {"alike", finding.alike_count},
+                {"failing", json::array()},
+                {"passing", json::array()}};
+    for (size_t i = 0; i < finding.order.count(); i++) out["messages"].push_back(as_json_name(finding.order.names[i]));
+    for (const Order& order : finding.alike) out["alike_orders"].push_back(text_of(order));
+    for (size_t run : finding.failing) {
+      json example = {{"run", naming_.runs[run].number}};
+      if (const auto mark = mark_of(run, finding.order)) example["mark"] = *mark;
+      out["failing"].push_back(example);
+    }
+    for (size_t run : finding.passing) out["passing"].push_back({{"run", naming_.runs[run].number}});
+    return out;
+  }
+
+  json as_json_name(uint32_t name) const {
+    const Identity& identity = naming_.identities[name];
+    json out = {{"role", role(identity.role)}, {"sent", identity.sent}, {"text", identity.text}};
+    out["partner"] = identity.partner == TalkEvent::kOutside ? json(nullptr) : json(role(identity.partner));
+    return out;
+  }
+
+  const Gathered& gathered_;
+  const Comparison& comparison_;
+  const Naming& naming_;
+};
+
+int run_compare(const CompareOptions& options) {
+  auto study = Study::open(options.study);
+  if (!study) return complain("compare", study.error());
+  auto gathered = gather(*study);
+  if (!gathered) return complain("compare", gathered.error());
+  const Comparison comparison = compare(gathered->runs, options.most);
+  const Report report(*gathered, comparison);
+  if (options.as_json) say_json(report.as_json());
+  else report.print();
+  return 0;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, int* status) {
+  auto options = std::make_shared<CompareOptions>();
+  auto* command = app.add_subcommand(
+      "compare", "Find the order of messages, or the message, by which failing runs differ from passing ones");
+  command->add_option("study", options->study, "The directory of a series of runs (friday record --until-failure)")
+      ->required();
+  command->add_option("--most", options->most, "How many findings are shown of each kind, by default 5")
+      ->check(CLI::Range(1, 1000));
+  command->add_flag("--json", options->as_json, "Print the result as JSON");
+  command->footer(
+      "Examples:\n  friday record -o RUNS --until-failure 50 --failures 50 --group GROUP.toml\n"
+      "  friday compare RUNS");
+  command->callback([options, status] { *status = run_compare(*options); });
+}
+
+}  // namespace friday

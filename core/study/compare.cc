@@ -1,0 +1,129 @@
+#include "core/study/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/study/symptoms.h"
+
+namespace friday {
+namespace {
+
+constexpr size_t kLeastOfKind = 3;   // runs that failed, and that passed
+constexpr double kLeastShare = 0.5;  // of the failures that a claim must account for
+constexpr size_t kMostExamples = 3;  // of a finding
+constexpr size_t kMostTimed = 20;    // orders that are alike, and runs, of which it is asked when they are completed
+constexpr size_t kMostEqual = 50;    // findings with the same G that are put in the order of time
+
+// When an order is completed in failing runs: the mean share of the run's events that come before.
+double mean_completion(const Naming& naming, const Order& order) {
+  double sum = 0;
+  size_t count = 0;
+  for (const NamedRun& run : naming.runs) {
+    if (!run.failed || count == kMostTimed) continue;
+    const auto at = completed_at(run, order);
+    if (!at) continue;
+    sum += static_cast<double>(*at) / static_cast<double>(run.size());
+    count++;
+  }
+  return count ? sum / static_cast<double>(count) : std::numeric_limits<double>::infinity();
+}
+
+class Ranking {
+ public:
+  Ranking(const Naming& naming, const Candidates& candidates, const Outcome& outcome)
+      : naming_(naming), candidates_(candidates), outcome_(outcome), scored_(scored(candidates, outcome)) {
+    if (!scored_.empty()) chance_ = by_chance(candidates, outcome);
+  }
+
+  std::vector<Finding> findings(size_t most) {
+    std::vector<Finding> list;
+    for (size_t i = 0; i < scored_.size() && list.size() < most;) {
+      size_t end = i;  // of those that are equally strong
+      while (end < scored_.size() && end - i < kMostEqual && scored_[end].g > scored_[i].g - 1e-9) end++;
+      std::vector<std::pair<double, Finding>> equal;
+      for (; i < end; i++) equal.push_back(finding(scored_[i]));
+      std::ranges::stable_sort(equal, {}, [](const auto& each) { return each.first; });
+      for (auto& [when, finding] : equal)
+        if (list.size() < most) list.push_back(std::move(finding));
+    }
+    return list;
+  }
+
+  // The G that a hundredth of the shuffles reaches.
+  double bound() const { return chance_.empty() ? 0 : chance_[chance_.size() * 99 / 100]; }
+
+ private:
+  // With when it is completed.
+  std::pair<double, Finding> finding(const Scored& scored) const {
+    const Candidate& candidate = candidates_.list[scored.candidate];
+    std::vector<std::pair<double, Order>> timed;
+    for (size_t i = 0; i < candidate.orders.size(); i++)
+      timed.emplace_back(
+          i < kMostTimed ? mean_completion(naming_, candidate.orders[i]) : std::numeric_limits<double>::infinity(),
+          candidate.orders[i]);
+    std::ranges::stable_sort(timed, {}, [](const auto& each) { return each.first; });
+    Finding out{.order = timed[0].second,
+                .alike_count = candidate.alike - 1,
+                .split = scored.split,
+                .g = scored.g,
+                .p = p_of(scored.g, chance_)};
+    for (size_t i = 1; i < timed.size(); i++) out.alike.push_back(timed[i].second);
+    for (size_t run = 0; run < outcome_.runs; run++) {
+      const auto in = [&](size_t set) { return (candidates_.sets[set][run / 64] >> run % 64 & 1) != 0; };
+      const bool failed = naming_.runs[run].failed;
+      if (failed && in(candidate.holds) && out.failing.size() < kMostExamples) out.failing.push_back(run);
+      if (!failed && in(candidate.could) && !in(candidate.holds) && out.passing.size() < kMostExamples)
+        out.passing.push_back(run);
+    }
+    return {timed[0].first, std::move(out)};
+  }
+
+  const Naming& naming_;
+  const Candidates& candidates_;
+  const Outcome& outcome_;
+  std::vector<Scored> scored_;
+  std::vector<double> chance_;
+};
+
+bool is_claim(const Finding& finding, size_t failures) {
+  return finding.p <= kMostP &&
+         static_cast<double>(finding.split.failing_with) >= kLeastShare * static_cast<double>(failures);
+}
+
+}  // namespace
+
+Comparison compare(std::span<const StudiedRun> runs, size_t most) {
+  Comparison out;
+  std::vector<bool> failed;
+  for (const StudiedRun& run : runs) failed.push_back(run.failed);
+  const Outcome outcome(failed);
+  out.runs = outcome.runs;
+  out.failures = outcome.failures;
+  out.naming = Naming::of(runs);
+  using Verdict = Comparison::Verdict;
+  if (outcome.failures == 0 || outcome.failures == outcome.runs) {
+    out.verdict = outcome.failures == 0 ? Verdict::all_passed : Verdict::all_failed;
+    return out;
+  }
+  out.symptoms = taint(out.naming);
+  const Candidates orders = orders_of(out.naming), contents = contents_of(out.naming);
+  out.order_candidates = orders.list.size();
+  out.left_out = orders.left_out;
+  Ranking by_order(out.naming, orders, outcome), by_content(out.naming, contents, outcome);
+  out.orders = by_order.findings(most);
+  out.contents = by_content.findings(most);
+  const auto claims = [&](const std::vector<Finding>& list) {
+    return std::ranges::any_of(list, [&](const Finding& each) { return is_claim(each, outcome.failures); });
+  };
+  if (outcome.failures < kLeastOfKind || outcome.runs - outcome.failures < kLeastOfKind) out.verdict = Verdict::too_few;
+  else if (claims(out.orders)) out.verdict = Verdict::order;
+  else if (claims(out.contents)) out.verdict = Verdict::content;
+  // Both the statistic of a real difference and the number of runs that it needs grow with the number of runs.
+  if (out.verdict != Verdict::order && !out.orders.empty() && out.orders[0].g < by_order.bound())
+    out.needed_runs =
+        static_cast<size_t>(std::ceil(static_cast<double>(outcome.runs) * by_order.bound() / out.orders[0].g));
+  return out;
+}
+
+}  // namespace friday

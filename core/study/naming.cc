@@ -1,0 +1,198 @@
+#include "core/study/naming.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "core/study/shape.h"
+
+namespace friday {
+namespace {
+
+// The shares of the runs that must have a value before it is a name (measured over four systems of up to 240 events a
+// run: with more, causes had no name; with fewer, nearly all names stood in one run).
+constexpr double kFieldShare = 0.15, kWholeShare = 0.3;
+// A place with more different values is a counter or an id, which tells no two messages of a protocol apart.
+constexpr size_t kMostValues = 4096, kMostNames = 24;
+
+uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
+// How many runs have which value at a place.
+class Values {
+ public:
+  void see(uint64_t value, uint32_t run) {
+    if (counts_.size() > kMostValues) return;
+    auto& [last, runs] = counts_.try_emplace(value, ~uint32_t{0}, 0).first->second;
+    runs += last != run;
+    last = run;
+  }
+  bool varies() const { return counts_.size() > 1; }
+  // Call when all runs were seen: the values of that many runs get names, if they are few.
+  void choose(double least) {
+    if (counts_.size() > kMostValues) return;
+    for (const auto& [value, seen] : counts_)
+      if (seen.second >= least) named_.insert(value);
+    if (named_.size() > kMostNames || !varies()) named_.clear();
+  }
+  bool has_name(uint64_t value) const { return named_.contains(value); }
+
+ private:
+  std::unordered_map<uint64_t, std::pair<uint32_t, uint32_t>> counts_;  // the run that had it last, and how many had it
+  std::set<uint64_t> named_;
+};
+
+// The events of one shape between two roles, in one direction.
+struct Kind {
+  uint32_t identity;
+  std::vector<Values> fields;
+  Values whole;
+};
+
+struct ShapedText {
+  Shape shape;
+  std::vector<uint64_t> values, words;  // by field
+  uint64_t whole = 0;
+};
+
+class Namer {
+ public:
+  explicit Namer(std::span<const StudiedRun> runs) : runs_(runs) {}
+
+  Naming name() {
+    for (uint32_t run = 0; run < runs_.size(); run++) see(run);
+    const auto count = static_cast<double>(runs_.size());
+    for (Kind& kind : kinds_) {
+      for (Values& field : kind.fields) field.choose(std::max(2.0, kFieldShare * count));
+      kind.whole.choose(std::max(2.0, kWholeShare * count));
+    }
+    for (uint32_t run = 0; run < runs_.size(); run++) name(run);
+    return std::move(naming_);
+  }
+
+ private:
+  uint32_t role(const std::string& name) {
+    const auto [known, is_new] = role_of_.try_emplace(name, naming_.roles.size());
+    if (is_new) naming_.roles.push_back(name);
+    return known->second;
+  }
+
+  // The shape of each text of a run. Of an unknown one only the length is known, which is not the text's.
+  static std::vector<ShapedText> shapes_of(const Talk& talk) {
+    std::vector<uint64_t> lengths(talk.texts.size());
+    for (const TalkEvent& event : talk.events)
+      if (event.text != TalkEvent::kUnknown) lengths[event.text] = event.length;
+    std::vector<ShapedText> shapes;
+    for (size_t text = 0; text < talk.texts.size(); text++) shapes.push_back(shaped(talk.texts[text], lengths[text]));
+    return shapes;
+  }
+
+  static ShapedText shaped(std::string_view text, uint64_t length) {
+    ShapedText out{shape_of(text, length), {}, {}, hash_of(text)};
+    for (const Field& field : out.shape.fields) {
+      out.values.push_back(hash_of(field.value));
+      out.words.push_back(field.word.empty() ? 0 : hash_of(field.word));
+    }
+    return out;
+  }
+
+  // The kind of an event, which is made if it is new.
+  uint32_t kind_of(const Talk& talk, const TalkEvent& event, const Shape& shape) {
+    const uint32_t mine = role(talk.roles[event.role]);
+    const uint32_t other = event.partner == TalkEvent::kOutside ? event.partner : role(talk.roles[event.partner]);
+    const auto [known, is_new] = kind_of_.try_emplace({mine, other, event.sent, shape.masked}, kinds_.size());
+    if (is_new) {
+      kinds_.push_back(
+          {static_cast<uint32_t>(naming_.identities.size()), std::vector<Values>(shape.fields.size()), {}});
+      naming_.identities.push_back({mine, other, event.sent != 0, Identity::Level::shape, shape.masked});
+    }
+    return known->second;
+  }
+
+  const ShapedText& shape_at(const TalkEvent& event, const std::vector<ShapedText>& shapes) {
+    if (event.text != TalkEvent::kUnknown) return shapes[event.text];
+    return unknown_.try_emplace(event.length, shaped("", event.length)).first->second;
+  }
+
+  void see(uint32_t run) {
+    const Talk& talk = runs_[run].talk;
+    const auto shapes = shapes_of(talk);
+    std::vector<uint32_t>& kinds = kinds_of_.emplace_back();
+    for (const TalkEvent& event : talk.events) {
+      const ShapedText& text = shape_at(event, shapes);
+      kinds.push_back(kind_of(talk, event, text.shape));
+      Kind& kind = kinds_[kinds.back()];
+      for (size_t field = 0; field < text.values.size(); field++) kind.fields[field].see(text.values[field], run);
+      if (text.values.size() > 1) kind.whole.see(text.whole, run);
+    }
+  }
+
+  uint32_t identity(uint32_t kind, size_t field, uint64_t value, Identity::Level level, const auto& text) {
+    const auto [known, is_new] = name_of_.try_emplace({kind, field, value}, naming_.identities.size());
+    if (is_new) {
+      Identity made = naming_.identities[kinds_[kind].identity];
+      made.level = level;
+      made.text = text();
+      naming_.identities.push_back(std::move(made));
+    }
+    return known->second;
+  }
+
+  void name(uint32_t run) {
+    const Talk& talk = runs_[run].talk;
+    const auto shapes = shapes_of(talk);
+    NamedRun out{.number = runs_[run].number, .failed = runs_[run].failed, .talk = &talk};
+    for (size_t i = 0; i < talk.events.size(); i++) {
+      const TalkEvent& event = talk.events[i];
+      const ShapedText& text = shape_at(event, shapes);
+      const uint32_t number = kinds_of_[run][i];
+      const Kind& kind = kinds_[number];
+      out.first_name.push_back(static_cast<uint32_t>(out.names.size()));
+      out.first_word.push_back(static_cast<uint32_t>(out.words.size()));
+      out.names.push_back(kind.identity);
+      for (size_t field = 0; field < text.values.size(); field++) {
+        if (kind.fields[field].has_name(text.values[field]))
+          out.names.push_back(identity(number, field, text.values[field], Identity::Level::field,
+                                       [&] { return with_field(text.shape, field); }));
+        if (text.words[field] && kind.fields[field].varies()) out.words.push_back(text.words[field]);
+      }
+      if (kind.whole.has_name(text.whole))
+        out.names.push_back(identity(number, text.values.size(), text.whole, Identity::Level::whole,
+                                     [&] { return as_it_was(talk.texts[event.text], event.length); }));
+    }
+    out.first_name.push_back(static_cast<uint32_t>(out.names.size()));
+    out.first_word.push_back(static_cast<uint32_t>(out.words.size()));
+    out.tainted.resize(talk.events.size());
+    out.received_at = receives_of(talk);
+    naming_.runs.push_back(std::move(out));
+  }
+
+  static std::vector<uint32_t> receives_of(const Talk& talk) {
+    std::unordered_map<uint64_t, uint32_t> by_message;
+    for (uint32_t i = 0; i < talk.events.size(); i++)
+      if (!talk.events[i].sent) by_message.try_emplace(talk.events[i].message, i);
+    std::vector<uint32_t> out(talk.events.size(), NamedRun::kNowhere);
+    for (uint32_t i = 0; i < talk.events.size(); i++)
+      if (const auto found = by_message.find(talk.events[i].message); talk.events[i].sent && found != by_message.end())
+        out[i] = found->second;
+    return out;
+  }
+
+  std::span<const StudiedRun> runs_;
+  Naming naming_;
+  std::map<std::string, uint32_t> role_of_;
+  std::map<std::tuple<uint32_t, uint32_t, uint64_t, std::string>, uint32_t> kind_of_;
+  std::vector<Kind> kinds_;
+  std::vector<std::vector<uint32_t>> kinds_of_;  // by run and event
+  std::map<std::tuple<uint32_t, size_t, uint64_t>, uint32_t> name_of_;
+  std::map<uint64_t, ShapedText> unknown_;  // by length
+};
+
+}  // namespace
+
+Naming Naming::of(std::span<const StudiedRun> runs) { return Namer(runs).name(); }
+
+}  // namespace friday

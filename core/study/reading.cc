@@ -1,0 +1,107 @@
+#include "core/study/reading.h"
+
+#include <array>
+#include <charconv>
+#include <optional>
+
+namespace friday {
+namespace {
+
+constexpr std::string_view kLineEnd = "\r\n";
+
+// Takes a line from the front; none if it is not complete.
+std::optional<std::string_view> take_line(std::string_view& bytes) {
+  const size_t end = bytes.find(kLineEnd);
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::string_view line = bytes.substr(0, end);
+  bytes.remove_prefix(end + kLineEnd.size());
+  return line;
+}
+
+std::optional<int64_t> number(std::string_view digits) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return value;
+}
+
+// Takes a value of RESP from the front and adds its words to `text` (Redis serialization protocol, RESP2). False if
+// this is no such value; if it ends early, what there is of it is taken.
+bool take_resp(std::string_view& bytes, std::string& text, int depth) {
+  constexpr int kMostDepth = 4;
+  if (bytes.empty() || depth > kMostDepth) return false;
+  const char type = bytes[0];
+  const auto line = take_line(bytes);
+  if (!line) return false;
+  const auto add = [&](std::string_view word) { (text += text.empty() ? "" : " ") += word; };
+  if (type == '+' || type == '-') {
+    add(line->substr(1));
+    return true;
+  }
+  const auto value = number(line->substr(1));
+  if (!value) return false;
+  if (type == ':') {
+    add(line->substr(1));
+  } else if (type == '$') {
+    if (*value < 0) {
+      add("(nil)");
+      return true;
+    }
+    add(bytes.substr(0, static_cast<size_t>(*value)));
+    bytes.remove_prefix(std::min(bytes.size(), static_cast<size_t>(*value)));
+    if (bytes.starts_with(kLineEnd)) bytes.remove_prefix(kLineEnd.size());
+  } else if (type == '*') {
+    for (int64_t i = 0; i < *value && !bytes.empty(); i++)
+      if (!take_resp(bytes, text, depth + 1)) return false;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+std::optional<std::string> resp(std::string_view bytes) {
+  constexpr std::string_view kTypes = "*$+-:";
+  if (bytes.size() < 3 || kTypes.find(bytes[0]) == std::string_view::npos) return std::nullopt;
+  std::string text;
+  for (std::string_view rest = bytes; !rest.empty();) {
+    std::string one;
+    if (!take_resp(rest, one, 0)) return text.empty() ? std::nullopt : std::optional(text);
+    text += (text.empty() ? "" : "; ") + one;
+  }
+  return text;
+}
+
+std::optional<std::string> http(std::string_view bytes) {
+  constexpr std::array<std::string_view, 7> kMethods = {"GET ",    "POST ",  "PUT ",    "HEAD ",
+                                                        "DELETE ", "PATCH ", "OPTIONS "};
+  constexpr std::string_view kVersion = " HTTP/1.";
+  std::string_view rest = bytes;
+  const auto line = take_line(rest);
+  if (!line) return std::nullopt;
+  std::string text;
+  if (line->starts_with(kVersion.substr(1))) {
+    text = line->substr(kVersion.size() + 1);  // "200 OK"
+  } else {
+    const size_t version = line->rfind(kVersion);
+    const bool is_request = version != std::string_view::npos;
+    bool known = false;
+    for (std::string_view method : kMethods) known |= line->starts_with(method);
+    if (!is_request || !known) return std::nullopt;
+    text = line->substr(0, version);
+  }
+  constexpr std::string_view kEmptyLine = "\r\n\r\n";
+  const size_t body = bytes.find(kEmptyLine);
+  if (body != std::string_view::npos && body + kEmptyLine.size() < bytes.size())
+    (text += ' ') += bytes.substr(body + kEmptyLine.size());
+  return text;
+}
+
+}  // namespace
+
+std::string readable(std::string_view bytes) {
+  if (auto text = resp(bytes)) return *text;
+  if (auto text = http(bytes)) return *text;
+  return std::string(bytes);
+}
+
+}  // namespace friday

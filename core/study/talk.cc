@@ -1,0 +1,82 @@
+#include "core/study/talk.h"
+
+#include <algorithm>
+
+#include "core/trace/cache.h"
+
+namespace friday {
+namespace {
+
+constexpr uint64_t kMostFile = uint64_t{4} << 30;
+constexpr uint64_t kVersion = 1;  // of the file; in the place of a fingerprint
+
+void add_strings(CacheWriter& writer, const std::vector<std::string>& strings) {
+  std::vector<uint64_t> ends;
+  std::vector<char> bytes;
+  for (const std::string& text : strings) {
+    bytes.insert(bytes.end(), text.begin(), text.end());
+    ends.push_back(bytes.size());
+  }
+  writer.add(ends);
+  writer.add(bytes);
+}
+
+bool take_strings(CacheReader& reader, std::vector<std::string>& strings) {
+  std::vector<uint64_t> ends;
+  std::vector<char> bytes;
+  if (!reader.take(ends) || !reader.take(bytes)) return false;
+  uint64_t begin = 0;
+  for (uint64_t end : ends) {
+    if (end < begin || end > bytes.size()) return false;
+    strings.emplace_back(bytes.data() + begin, end - begin);
+    begin = end;
+  }
+  return begin == bytes.size();
+}
+
+bool is_sound(const Talk& talk) {
+  return std::ranges::all_of(talk.events, [&](const TalkEvent& event) {
+    return event.role < talk.roles.size() && event.sent <= 1 &&
+           (event.partner < talk.roles.size() || event.partner == TalkEvent::kOutside) &&
+           (event.text < talk.texts.size() || event.text == TalkEvent::kUnknown);
+  });
+}
+
+}  // namespace
+
+Result<void> Talk::write(const Beneath& file) const {
+  CacheWriter writer;
+  add_strings(writer, roles);
+  add_strings(writer, texts);
+  writer.add(events);
+  return writer.write_to(file, kVersion);
+}
+
+Result<Talk> Talk::read(const Beneath& file) {
+  FRIDAY_TRY(reader, CacheReader::open_file(file, kVersion, kMostFile));
+  Talk talk;
+  if (!take_strings(reader, talk.roles) || !take_strings(reader, talk.texts) || !reader.take(talk.events) ||
+      !is_sound(talk))
+    return fail(ErrorCode::bad_input, "{} does not hold the messages of a run, or is damaged", file.path());
+  return talk;
+}
+
+std::string role_of(const std::string& node_name) {
+  constexpr std::string_view kChild = "/child-";
+  std::string role;
+  for (size_t at = 0; at < node_name.size();) {
+    const bool child = node_name.compare(at, kChild.size(), kChild) == 0;
+    const size_t mark = child ? kChild.size() : node_name[at] == '#' ? 1 : 0;
+    size_t end = at + mark;
+    while (mark && end < node_name.size() && node_name[end] >= '0' && node_name[end] <= '9') end++;
+    if (end > at + mark) {
+      if (child) role += "/child";
+      at = end;
+    } else {
+      role += node_name[at++];
+    }
+  }
+  return role;
+}
+
+}  // namespace friday

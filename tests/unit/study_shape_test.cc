@@ -1,0 +1,133 @@
+// What is taken for the same message of a protocol, and what is kept of a run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "core/study/shape.h"
+#include "core/study/talk.h"
+#include "tests/unit/study_support.h"
+
+namespace friday {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<std::string> values_of(const Shape& shape) {
+  std::vector<std::string> values;
+  for (const Field& field : shape.fields) values.push_back(field.value);
+  return values;
+}
+
+TEST(Shape, ATextKeepsItsWordsAndNotItsNumbers) {
+  const std::string text = "PUT f12 = 400\r\n";
+  const Shape shape = shape_of(text, text.size());
+  EXPECT_FALSE(shape.binary);
+  EXPECT_EQ(shape.masked, "PUT f# = #");
+  EXPECT_THAT(values_of(shape), ElementsAre("12", "400"));
+  EXPECT_EQ(shape.fields[0].word, "f12");
+  EXPECT_EQ(with_field(shape, 1), "PUT f# = 400");
+  EXPECT_EQ(as_it_was(text, text.size()), "PUT f12 = 400");
+}
+
+TEST(Shape, CommandsOfRedisAreTheirWords) {
+  const auto masked = [](const std::string& bytes) { return shape_of(bytes, bytes.size()).masked; };
+  EXPECT_EQ(masked("*3\r\n$3\r\nSET\r\n$8\r\nprice:f1\r\n$3\r\n512\r\n"), "SET price:f# #");
+  EXPECT_EQ(masked("*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"), "PING; GET k");
+  EXPECT_EQ(masked("$-1\r\n"), "(nil)");
+  EXPECT_EQ(masked(":12\r\n"), "#");
+  EXPECT_EQ(masked("-ERR no such key\r\n"), "ERR no such key");
+  EXPECT_EQ(masked("*2\r\n$3\r\nGET\r\n$900\r\nthe first bytes"), "GET the first bytes");  // only these were kept
+  EXPECT_EQ(masked("*x\r\nno RESP"), "*x no RESP");
+  EXPECT_EQ(masked("$99999999999999999999\r\nno RESP"), "$# no RESP");
+  EXPECT_EQ(masked("*1000000000\r\n*1000000000\r\n+so many\r\n"), "so many");
+}
+
+TEST(Shape, OfHttpTheHeadersDoNotCount) {
+  const auto masked = [](const std::string& bytes) { return shape_of(bytes, bytes.size()).masked; };
+  EXPECT_EQ(masked("GET /search?flight=f1 HTTP/1.1\r\nHost: x:80\r\n\r\n"), "GET /search?flight=f#");
+  EXPECT_EQ(masked("HTTP/1.1 200 OK\r\nDate: Sun, 29 Nov\r\n\r\nf1 costs 5\n"), "# OK f# costs #");
+  EXPECT_EQ(masked("HTTP/1.1 404 Not Found\r\nDate: Sun"), "# Not Found");
+  EXPECT_EQ(masked("GET it\r\n"), "GET it");
+}
+
+TEST(Shape, AnIdIsOneField) {
+  const std::string one = "session 9f8e7d6c5b4a3f2e1d ends", other = "session 0a1b2c3d4e5f60718293 ends";
+  EXPECT_EQ(shape_of(one, one.size()).masked, "session # ends");
+  EXPECT_EQ(shape_of(other, other.size()).masked, "session # ends");
+}
+
+TEST(Shape, ABinaryMessageIsItsLengthAndItsWords) {
+  const char bytes[] = "\x03\0\0\0\x00\0\0\0\xff\xff\x01\0";
+  const Shape shape = shape_of({bytes, 12}, 1200);
+  EXPECT_TRUE(shape.binary);
+  EXPECT_EQ(shape.masked, "# bytes: # # #");
+  EXPECT_THAT(values_of(shape), ElementsAre("1200", "3", "0", "0x1ffff"));
+  EXPECT_EQ(shape.fields[1].word, "");
+  EXPECT_EQ(shape.fields[3].word, "0x1ffff");
+}
+
+TEST(Shape, OfAnUnknownMessageOnlyTheLengthIsKnown) { EXPECT_THAT(values_of(shape_of("", 77)), ElementsAre("77")); }
+
+TEST(Talk, ARoleHasNoNumbersOfStartsAndChildren) {
+  EXPECT_EQ(role_of("redis-1"), "redis-1");
+  EXPECT_EQ(role_of("redis-1#2"), "redis-1");
+  EXPECT_EQ(role_of("web#3/child-17/child-2"), "web/child/child");
+  EXPECT_EQ(role_of("c#/child-"), "c#/child-");
+}
+
+class TalkFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/friday-talk-XXXXXX";
+    directory_ = mkdtemp(name);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  std::string directory_;
+};
+
+TEST_F(TalkFile, ComesBackAsItWas) {
+  testing::TalkScript script;
+  const uint32_t web = script.node("web"), cache = script.node("cache");
+  script.say(web, cache, "GET k1");
+  script.say(std::nullopt, web, std::string("\0binary\xff", 8));
+  const Talk talk = script.run(1, false).talk;
+  const Beneath file(directory_, "messages/run-1");
+  ASSERT_TRUE(make_directory_beneath(Beneath(directory_, "messages")));
+  ASSERT_TRUE(talk.write(file));
+  const auto back = Talk::read(file);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->roles, talk.roles);
+  EXPECT_EQ(back->texts, talk.texts);
+  ASSERT_EQ(back->events.size(), talk.events.size());
+  EXPECT_EQ(back->events[2].partner, TalkEvent::kOutside);
+  EXPECT_EQ(back->events[1].message, talk.events[1].message);
+}
+
+TEST_F(TalkFile, ThatIsDamagedIsNotRead) {
+  testing::TalkScript script;
+  const uint32_t web = script.node("web"), cache = script.node("cache");
+  for (int i = 0; i < 5; i++) script.say(web, cache, fmt::format("GET k{}", i));
+  const std::string path = directory_ + "/run-1";
+  ASSERT_TRUE(script.run(1, false).talk.write(Beneath(directory_, "run-1")));
+  std::string bytes;
+  {
+    std::ifstream in(path, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  for (size_t at = 0; at < bytes.size(); at += 7) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x41);
+    std::ofstream(path, std::ios::binary) << damaged;
+    EXPECT_FALSE(Talk::read(Beneath(directory_, "run-1"))) << at;
+  }
+  Talk wrong = script.run(1, false).talk;  // with a checksum, but of no sense
+  wrong.events[0].text = 1000;
+  ASSERT_TRUE(wrong.write(Beneath(directory_, "run-2")));
+  EXPECT_FALSE(Talk::read(Beneath(directory_, "run-2")));
+}
+
+}  // namespace
+}  // namespace friday
