@@ -3,9 +3,10 @@
 //   pair      some message x is received before some message y, by one role from two different partners
 //   matter    the same, of two messages that have a word in common, such as a key; x and y are shapes
 //   between   some message y is received between two consecutive messages x and z of one node to one partner (an
-//             operation of two steps that somebody else's step comes into): after x was sent and before z was sent; if it
-//             is received where x and z are, after x was received and before z was received there
-//   intrusion the same, of three messages that have a word in common, where x and z are consecutive among those with that
+//             operation of two steps that somebody else's step comes into): after x was sent and before z was sent; if
+//             it is received where x and z are, after x was received and before z was received there
+//   intrusion the same, of three messages that have a word in common, where x and z are consecutive among those with
+//   that
 //             word; x, y and z are shapes
 // Orders that hold in the same runs, and could have held in the same runs, cannot be told apart by these runs: they are
 // one Candidate.

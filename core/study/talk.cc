@@ -62,15 +62,16 @@ Result<Talk> Talk::read(const Beneath& file) {
 }
 
 std::string role_of(const std::string& node_name) {
-  constexpr std::string_view kChild = "/child-";
+  static constexpr std::string_view kMade[] = {"/child-", "/exec-"};
   std::string role;
   for (size_t at = 0; at < node_name.size();) {
-    const bool child = node_name.compare(at, kChild.size(), kChild) == 0;
-    const size_t mark = child ? kChild.size() : node_name[at] == '#' ? 1 : 0;
-    size_t end = at + mark;
-    while (mark && end < node_name.size() && node_name[end] >= '0' && node_name[end] <= '9') end++;
-    if (end > at + mark) {
-      if (child) role += "/child";
+    std::string_view mark = node_name[at] == '#' ? "#" : "";
+    for (std::string_view made : kMade)
+      if (node_name.compare(at, made.size(), made) == 0) mark = made;
+    size_t end = at + mark.size();
+    while (!mark.empty() && end < node_name.size() && node_name[end] >= '0' && node_name[end] <= '9') end++;
+    if (end > at + mark.size()) {
+      if (mark != "#") role += mark.substr(0, mark.size() - 1);
       at = end;
     } else {
       role += node_name[at++];

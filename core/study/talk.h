@@ -43,7 +43,7 @@ struct Talk {
   static Result<Talk> read(const Beneath& file);
 };
 
-// What a node is called in all runs: its name without the number of its start and those of children. "redis-1#2" is
+// What a node is called in all runs: its name without the numbers of its start and of forks and execs. "redis-1#2" is
 // "redis-1", and "web/child-17" is "web/child".
 std::string role_of(const std::string& node_name);
 

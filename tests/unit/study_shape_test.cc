@@ -75,6 +75,7 @@ TEST(Talk, ARoleHasNoNumbersOfStartsAndChildren) {
   EXPECT_EQ(role_of("redis-1"), "redis-1");
   EXPECT_EQ(role_of("redis-1#2"), "redis-1");
   EXPECT_EQ(role_of("web#3/child-17/child-2"), "web/child/child");
+  EXPECT_EQ(role_of("sh/exec-1"), "sh/exec");
   EXPECT_EQ(role_of("c#/child-"), "c#/child-");
 }
 
