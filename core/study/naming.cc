@@ -47,7 +47,7 @@ class Values {
 
 // The events of one shape between two roles, in one direction.
 struct Kind {
-  uint32_t identity;
+  uint32_t identity, half, general;  // names: with the partner, or both ends, as one of several alike
   std::vector<Values> fields;
   Values whole;
 };
@@ -63,6 +63,7 @@ class Namer {
   explicit Namer(std::span<const StudiedRun> runs) : runs_(runs) {}
 
   Naming name() {
+    find_alike();
     for (uint32_t run = 0; run < runs_.size(); run++) see(run);
     const auto count = static_cast<double>(runs_.size());
     for (Kind& kind : kinds_) {
@@ -79,6 +80,31 @@ class Namer {
     if (is_new) naming_.roles.push_back(name);
     return known->second;
   }
+
+  // Roles whose names differ in numbers only are alike.
+  void find_alike() {
+    std::map<std::string, std::vector<uint32_t>> groups;
+    for (const StudiedRun& run : runs_)
+      for (const std::string& name : run.talk.roles) {
+        auto& group = groups[shape_of(name, name.size()).masked];
+        if (const uint32_t number = role(name); std::ranges::find(group, number) == group.end())
+          group.push_back(number);
+      }
+    const auto add = [&](uint32_t number, uint32_t general) {
+      naming_.general.resize(naming_.roles.size());
+      naming_.general[number] = general;
+    };
+    for (uint32_t number = 0; number < naming_.roles.size(); number++) add(number, number);
+    naming_.first_general = static_cast<uint32_t>(naming_.roles.size());
+    for (const auto& [masked, group] : groups) {
+      if (group.size() < 2) continue;
+      const uint32_t general = role(masked);
+      add(general, general);
+      for (uint32_t number : group) add(number, general);
+    }
+  }
+
+  uint32_t general(uint32_t role) const { return role == TalkEvent::kOutside ? role : naming_.general[role]; }
 
   // The shape of each text of a run. Of an unknown one only the length is known, which is not the text's.
   static std::vector<ShapedText> shapes_of(const Talk& talk) {
@@ -105,10 +131,20 @@ class Namer {
     const uint32_t other = event.partner == TalkEvent::kOutside ? event.partner : role(talk.roles[event.partner]);
     const auto [known, is_new] = kind_of_.try_emplace({mine, other, event.sent, shape.masked}, kinds_.size());
     if (is_new) {
-      kinds_.push_back(
-          {static_cast<uint32_t>(naming_.identities.size()), std::vector<Values>(shape.fields.size()), {}});
-      naming_.identities.push_back({mine, other, event.sent != 0, Identity::Level::shape, shape.masked});
+      const bool sent = event.sent != 0;
+      Kind made{shape_name(mine, other, sent, shape.masked),
+                shape_name(mine, general(other), sent, shape.masked),
+                shape_name(general(mine), general(other), sent, shape.masked),
+                std::vector<Values>(shape.fields.size()),
+                {}};
+      kinds_.push_back(std::move(made));
     }
+    return known->second;
+  }
+
+  uint32_t shape_name(uint32_t role, uint32_t partner, bool sent, const std::string& masked) {
+    const auto [known, is_new] = shape_name_.try_emplace({role, partner, sent, masked}, naming_.identities.size());
+    if (is_new) naming_.identities.push_back({role, partner, sent, Identity::Level::shape, masked});
     return known->second;
   }
 
@@ -153,6 +189,8 @@ class Namer {
       out.first_name.push_back(static_cast<uint32_t>(out.names.size()));
       out.first_word.push_back(static_cast<uint32_t>(out.words.size()));
       out.names.push_back(kind.identity);
+      if (kind.half != kind.identity) out.names.push_back(kind.half);
+      out.general.push_back(kind.general);
       for (size_t field = 0; field < text.values.size(); field++) {
         if (kind.fields[field].has_name(text.values[field]))
           out.names.push_back(identity(number, field, text.values[field], Identity::Level::field,
@@ -184,6 +222,7 @@ class Namer {
   std::span<const StudiedRun> runs_;
   Naming naming_;
   std::map<std::string, uint32_t> role_of_;
+  std::map<std::tuple<uint32_t, uint32_t, bool, std::string>, uint32_t> shape_name_;
   std::map<std::tuple<uint32_t, uint32_t, uint64_t, std::string>, uint32_t> kind_of_;
   std::vector<Kind> kinds_;
   std::vector<std::vector<uint32_t>> kinds_of_;  // by run and event

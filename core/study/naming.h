@@ -1,8 +1,8 @@
 // Names for the events of many runs, so that what is the same in two runs has the same name. A name is who, whether
 // sent or received, whose, and a class of contents; it has no number of an occurrence or a connection, as those differ
 // between runs that are alike. An event has several names at once: its shape; its shape with one field as it is, if
-// many runs have that value there; and the whole text, if many have it. Which of them matters is for the comparison to
-// find out.
+// many runs have that value there; the whole text, if many have it; and its shape with the partner, or both ends, as
+// one of several alike: `client-#` for client-1 and client-2. Which of them matters is for the comparison to find out.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,10 @@ struct NamedRun {
   bool failed = false;
   const Talk* talk = nullptr;
   // By the number of an event in the talk: the first of its names, and one more for the end. The first name of an event
-  // is its shape. The same for its words (Field::word) in fields that vary, each a hash.
+  // is its shape; all are of its own role. The same for its words (Field::word) in fields that vary, each a hash.
   std::vector<uint32_t> first_name{}, first_word{};
+  // The name of its shape with both ends as one of several alike. It is the shape where no other role is alike.
+  std::vector<uint32_t> general{};
   std::vector<uint32_t> names{};
   std::vector<uint64_t> words{};
   // Of a message that was sent: the event that received it, the first one if there are several; kNowhere.
@@ -59,9 +61,13 @@ struct NamedRun {
 };
 
 struct Naming {
-  std::vector<std::string> roles;  // of all runs
+  std::vector<std::string> roles;  // of all runs, and what is said for several alike
+  std::vector<uint32_t> general;   // by role: the one that is said for several alike, or the role itself
   std::vector<Identity> identities;
   std::vector<NamedRun> runs;  // of those that were given, in their order
+
+  bool is_general(uint32_t role) const { return role >= first_general; }
+  uint32_t first_general = 0;  // roles from here on are said for several alike
 
   // `runs` must stay as long as the Naming does.
   static Naming of(std::span<const StudiedRun> runs);

@@ -132,17 +132,22 @@ class Orders {
         inside_(0, naming.runs.size()),
         none_(inside_.words()) {
     for (size_t run = 0; run < naming.runs.size(); run++)
-      for (uint32_t name : naming.runs[run].names) present_.add(name, run);
+      for (const auto* names : {&naming.runs[run].names, &naming.runs[run].general})
+        for (uint32_t name : *names) present_.add(name, run);
   }
 
   Candidates orders() {
     for (uint32_t role = 0; role < naming_.roles.size(); role++) {
       const RoleNames names = received_by(role);
-      pairs(role, names);
+      pairs(names);
       matters(role);
     }
-    betweens();
-    intrusions();
+    betweens(false, [](const NamedRun& run, size_t event) { return run.names_of(event); });
+    intrusions(false, [](const NamedRun& run, size_t event) { return run.shape_of(event); });
+    if (are_some_alike()) {
+      betweens(true, [](const NamedRun& run, size_t event) { return std::span(run.general).subspan(event, 1); });
+      intrusions(true, [](const NamedRun& run, size_t event) { return run.general[event]; });
+    }
     return std::move(out_);
   }
 
@@ -183,10 +188,20 @@ class Orders {
     return out;
   }
 
+  bool is_general(uint32_t role) const { return role != TalkEvent::kOutside && naming_.is_general(role); }
   // Whether the order of two receives of a role is one between senders.
-  bool is_race(uint32_t x, uint32_t y) const { return identity(x).partner != identity(y).partner; }
+  bool is_race(uint32_t x, uint32_t y) const {
+    const uint32_t one = identity(x).partner, other = identity(y).partner;
+    if (one == other || one == TalkEvent::kOutside || other == TalkEvent::kOutside) return one != other;
+    return !(is_general(one) || is_general(other)) || naming_.general[one] != naming_.general[other];
+  }
+  // Whether names stand for several alike, where events are compared by such names.
+  bool says_more(std::initializer_list<uint32_t> names) const {
+    return std::ranges::any_of(
+        names, [&](uint32_t name) { return is_general(identity(name).role) || is_general(identity(name).partner); });
+  }
 
-  void pairs(uint32_t role, const RoleNames& names) {
+  void pairs(const RoleNames& names) {
     const size_t count = names.names.size();
     RunSets holds(count * count, naming_.runs.size());
     for (size_t run = 0; run < naming_.runs.size(); run++) {
@@ -194,8 +209,7 @@ class Orders {
       std::vector<uint32_t> seen;
       const NamedRun& named = naming_.runs[run];
       for (size_t event = 0; event < named.size(); event++) {
-        if (named.tainted[event] || named.talk->events[event].sent || identity(named.shape_of(event)).role != role)
-          continue;
+        if (named.tainted[event] || named.talk->events[event].sent) continue;
         for (uint32_t name : named.names_of(event)) {
           const uint32_t number = names.number[name];
           if (number == kNone) continue;
@@ -264,16 +278,26 @@ class Orders {
       grouping_.add({Order::Form::matter, {names.first, names.second}}, holds[set], could[set]);
   }
 
-  void betweens() {
+  bool are_some_alike() const {
+    for (uint32_t role = 0; role < naming_.roles.size(); role++)
+      if (naming_.general[role] != role) return true;
+    return false;
+  }
+
+  // `names(run, event)` are the names by which events are compared; `general`: they stand for several alike where they
+  // can.
+  void betweens(bool general, const auto& names) {
+    segments_.clear();
     for (size_t run = 0; run < naming_.runs.size(); run++)
-      for_each_segment(naming_.runs[run], [&](size_t first, size_t last) { segment(run, first, last); });
+      for_each_segment(naming_.runs[run], [&](size_t first, size_t last) { segment(run, first, last, names); });
     if (too_many_)
       out_.left_out.push_back(
           fmt::format("of pairs of consecutive sends the first {} kinds were compared", kMostSegments));
     for (const auto& [ends, segment] : segments_)
       for (const auto& [name, set] : segment.inside)
-        grouping_.add({Order::Form::between, {ends.first, name, ends.second}}, inside_[set],
-                      common(inside_[segment.set], present_[name])[0]);
+        if (!general || says_more({ends.first, name, ends.second}))
+          grouping_.add({Order::Form::between, {ends.first, name, ends.second}}, inside_[set],
+                        common(inside_[segment.set], present_[name])[0]);
   }
 
   // Two consecutive sends of a node to one partner, by their names, and what is received elsewhere meanwhile.
@@ -282,11 +306,11 @@ class Orders {
     std::unordered_map<uint32_t, size_t> inside{};  // name of the receive -> set of runs
   };
 
-  void segment(size_t run, size_t first, size_t last) {
+  void segment(size_t run, size_t first, size_t last, const auto& names) {
     const NamedRun& named = naming_.runs[run];
     std::vector<Segment*> here;
-    for (uint32_t x : named.names_of(first))
-      for (uint32_t z : named.names_of(last)) {
+    for (uint32_t x : names(named, first))
+      for (uint32_t z : names(named, last)) {
         if (segments_.size() >= kMostSegments && !segments_.contains({x, z})) {
           too_many_ = true;
           continue;
@@ -298,7 +322,7 @@ class Orders {
       }
     if (named.tainted[last]) return;
     for_each_between(named, first, last, [&](size_t event) {
-      for (uint32_t name : named.names_of(event))
+      for (uint32_t name : names(named, event))
         for (Segment* segment : here) {
           const auto [known, is_new] = segment->inside.try_emplace(name, inside_.count());
           if (is_new) inside_.append(none_);
@@ -325,7 +349,8 @@ class Orders {
     return out;
   }
 
-  void intrusions() {
+  // `shape(run, event)` is the name by which events are compared; `general` as above.
+  void intrusions(bool general, const auto& shape) {
     std::map<std::array<uint32_t, 3>, size_t> number;  // by shapes: the set of runs
     RunSets holds(0, naming_.runs.size()), could(0, naming_.runs.size());
     for (size_t run = 0; run < naming_.runs.size(); run++) {
@@ -336,7 +361,7 @@ class Orders {
         if (with == received.end() || with->second.size() >= kMostShapesOfWord) return;
         const auto set_of = [&](size_t event) {
           const auto [known, is_new] =
-              number.try_emplace({named.shape_of(first), named.shape_of(event), named.shape_of(last)}, holds.count());
+              number.try_emplace({shape(named, first), shape(named, event), shape(named, last)}, holds.count());
           if (is_new) holds.append(none_), could.append(none_);
           return known->second;
         };
@@ -349,7 +374,9 @@ class Orders {
         });
       });
     }
-    for (const auto& [shapes, set] : number) grouping_.add({Order::Form::intrusion, shapes}, holds[set], could[set]);
+    for (const auto& [shapes, set] : number)
+      if (!general || says_more({shapes[0], shapes[1], shapes[2]}))
+        grouping_.add({Order::Form::intrusion, shapes}, holds[set], could[set]);
   }
 
   const Naming& naming_;
@@ -363,7 +390,11 @@ class Orders {
 };
 
 bool has_name(const NamedRun& run, size_t event, uint32_t name) {
-  return std::ranges::find(run.names_of(event), name) != run.names_of(event).end();
+  return run.general[event] == name || std::ranges::find(run.names_of(event), name) != run.names_of(event).end();
+}
+
+bool is_shape(const NamedRun& run, size_t event, uint32_t name) {
+  return run.shape_of(event) == name || run.general[event] == name;
 }
 
 std::vector<size_t> events_of_pair(const NamedRun& run, const Order& order) {
@@ -407,9 +438,9 @@ std::vector<size_t> events_of_intrusion(const NamedRun& run, const Order& order)
   const auto& [x, y, z] = order.names;
   std::vector<size_t> found;
   for_each_segment_of_word(run, [&](uint64_t word, size_t first, size_t last) {
-    if (!found.empty() || run.tainted[last] || run.shape_of(first) != x || run.shape_of(last) != z) return;
+    if (!found.empty() || run.tainted[last] || !is_shape(run, first, x) || !is_shape(run, last, z)) return;
     for_each_between(run, first, last, [&](size_t event) {
-      if (run.shape_of(event) == y && has_word(run, event, word)) found = {first, event, last};
+      if (is_shape(run, event, y) && has_word(run, event, word)) found = {first, event, last};
       return found.empty();
     });
   });

@@ -15,7 +15,7 @@ std::vector<uint32_t> symptoms_of(const Naming& naming) {
   for (const NamedRun& run : naming.runs) {
     failures += run.failed;
     std::set<uint32_t> seen;
-    for (size_t event = 0; event < run.size(); event++) seen.insert(run.shape_of(event));
+    for (size_t event = 0; event < run.size(); event++) seen.insert({run.shape_of(event), run.general[event]});
     for (uint32_t name : seen) ++(run.failed ? failing : passing)[name];
   }
   const size_t least = std::max(kLeast, static_cast<size_t>(kShare * static_cast<double>(failures) + 0.999));
@@ -36,7 +36,9 @@ std::vector<uint32_t> taint(Naming& naming) {
     for (size_t event = 0; event < run.size(); event++) {
       const TalkEvent& what = run.talk->events[event];
       const bool caused = what.sent ? nodes.contains(what.node) : messages.contains(what.message);
-      if (!caused && !std::ranges::binary_search(symptoms, run.shape_of(event))) continue;
+      if (!caused && !std::ranges::binary_search(symptoms, run.shape_of(event)) &&
+          !std::ranges::binary_search(symptoms, run.general[event]))
+        continue;
       run.tainted[event] = true;
       nodes.insert(what.node);
       if (what.sent) messages.insert(what.message);

@@ -25,18 +25,19 @@ Talk run_of(std::mt19937_64& random, size_t events, bool failed) {
   for (size_t round = 0; round < rounds; round++) {
     const uint32_t client = clients[random() % kClients];
     const uint64_t key = random() % kKeys;
-    script.say(client, cache, fmt::format("*2\r\n$3\r\nGET\r\n$9\r\nkey:{:05}\r\n", key));
-    if (failed && round == victim)
+    const auto get = [&] { script.say(client, cache, fmt::format("*2\r\n$3\r\nGET\r\n$9\r\nkey:{:05}\r\n", key)); };
+    const auto set = [&](uint64_t which) {
       script.say(crawler, cache,
-                 fmt::format("*3\r\n$3\r\nSET\r\n$9\r\nkey:{:05}\r\n$4\r\n{:04}\r\n", key, random() % 9999));
+                 fmt::format("*3\r\n$3\r\nSET\r\n$9\r\nkey:{:05}\r\n$4\r\n{:04}\r\n", which, random() % 9999));
+    };
+    get();
+    if (failed && round == victim) set(key);
     script.say(cache, client, fmt::format("$4\r\n{:04}\r\n", random() % 9999));
-    if (round == victim) script.say(client, cache, fmt::format("*2\r\n$3\r\nGET\r\n$9\r\nkey:{:05}\r\n", key));
+    if (round == victim) get();
+    if (!failed && round == victim) set(key);
     script.say(client, store, fmt::format("put key:{:05} {} by {}\n", key, random() % 100000, random() % 4));
     script.say(store, client, random() % 50 ? "stored\n" : "stored, and the log was written\n");
-    if (random() % 4 == 0)
-      script.say(
-          crawler, cache,
-          fmt::format("*3\r\n$3\r\nSET\r\n$9\r\nkey:{:05}\r\n$4\r\n{:04}\r\n", random() % kKeys, random() % 9999));
+    if (random() % 4 == 0) set(random() % kKeys);
   }
   return script.run(0, failed).talk;
 }

@@ -22,15 +22,28 @@ std::set<size_t> runs_of(RunSet set, size_t runs) {
 }
 
 bool named(const NamedRun& run, size_t event, uint32_t name) {
+  if (run.general[event] == name) return true;
   for (uint32_t each : run.names_of(event))
     if (each == name) return true;
   return false;
+}
+
+bool shaped(const NamedRun& run, size_t event, uint32_t name) {
+  return run.shape_of(event) == name || run.general[event] == name;
 }
 
 bool has_word(const NamedRun& run, size_t event, uint64_t word) {
   for (uint64_t each : run.words_of(event))
     if (each == word) return true;
   return false;
+}
+
+// Whether they come from different partners, and neither may be the one that the other stands for.
+bool races(const Naming& naming, uint32_t x, uint32_t y) {
+  const uint32_t one = naming.identities[x].partner, other = naming.identities[y].partner;
+  if (one == TalkEvent::kOutside || other == TalkEvent::kOutside || one == other) return one != other;
+  const auto& [alike, general] = std::tie(naming.general, naming.first_general);
+  return (one < general && other < general) || alike[one] != alike[other];
 }
 
 // Whether both are sends of one node to one partner.
@@ -60,12 +73,11 @@ bool holds(const Naming& naming, const NamedRun& run, const Order& order) {
   const auto is = [&](size_t event, size_t which, bool sent) {
     return !run.tainted[event] && (events[event].sent != 0) == sent && named(run, event, order.names[which]);
   };
-  const auto partner = [&](uint32_t name) { return naming.identities[name].partner; };
   for (size_t a = 0; a < events.size(); a++) {
     if (order.form == Order::Form::content && named(run, a, order.names[0])) return true;
     for (size_t b = a + 1; b < events.size(); b++) {
       if (order.form == Order::Form::pair && is(a, 0, false) && is(b, 1, false) &&
-          partner(order.names[0]) != partner(order.names[1]))
+          races(naming, order.names[0], order.names[1]))
         return true;
       if (order.form == Order::Form::matter && is(a, 0, false) && is(b, 1, false) &&
           run.shape_of(a) == order.names[0] && run.shape_of(b) == order.names[1])
@@ -79,8 +91,8 @@ bool holds(const Naming& naming, const NamedRun& run, const Order& order) {
         const bool there = from && to && events[*from].node == events[*to].node && events[c].node == events[*from].node;
         if (there ? c <= *from || c >= *to : c <= a || c >= b) continue;
         if (order.form == Order::Form::between && consecutive(run, a, b, std::nullopt)) return true;
-        if (order.form != Order::Form::intrusion || run.shape_of(a) != order.names[0] ||
-            run.shape_of(b) != order.names[2] || run.shape_of(c) != order.names[1])
+        if (order.form != Order::Form::intrusion || !shaped(run, a, order.names[0]) ||
+            !shaped(run, b, order.names[2]) || !shaped(run, c, order.names[1]))
           continue;
         for (uint64_t word : run.words_of(c))
           if (has_word(run, a, word) && has_word(run, b, word) && consecutive(run, a, b, word)) return true;
@@ -95,7 +107,7 @@ std::vector<StudiedRun> random_runs(std::mt19937& random, size_t count) {
   for (size_t run = 0; run < count; run++) {
     testing::TalkScript script;
     std::vector<uint32_t> nodes;
-    for (const char* role : {"web", "web", "cache", "store"}) nodes.push_back(script.node(role));
+    for (const char* role : {"web", "web", "cache-1", "cache-2"}) nodes.push_back(script.node(role));
     std::vector<uint64_t> under_way;
     const bool failed = random() % 3 == 0;
     for (size_t i = 0; i < 40; i++) {
@@ -121,7 +133,7 @@ std::vector<StudiedRun> random_runs(std::mt19937& random, size_t count) {
 TEST(Orders, HoldWhereTheirDefinitionsSay) {
   std::map<Order::Form, size_t> seen;
   size_t tainted = 0;
-  for (unsigned seed = 1; seed <= 30; seed++) {
+  for (unsigned seed = 1; seed <= 10; seed++) {
     std::mt19937 random(seed);
     const auto runs = random_runs(random, 20);
     Naming naming = Naming::of(runs);
@@ -153,7 +165,7 @@ TEST(Orders, HoldWhereTheirDefinitionsSay) {
 // All pairs that the definitions know are there.
 TEST(Orders, NoneIsMissing) {
   std::mt19937 random(99);
-  const auto runs = random_runs(random, 12);
+  const auto runs = random_runs(random, 30);
   const Naming naming = Naming::of(runs);
   std::set<std::vector<uint32_t>> known;
   for (const Candidates& candidates = orders_of(naming); const Candidate& each : candidates.list)
@@ -163,14 +175,14 @@ TEST(Orders, NoneIsMissing) {
   for (uint32_t x = 0; x < naming.identities.size(); x++)
     for (uint32_t y = 0; y < naming.identities.size(); y++) {
       const Identity &one = naming.identities[x], &other = naming.identities[y];
-      if (one.sent || other.sent || one.role != other.role || one.partner == other.partner) continue;
+      if (one.sent || other.sent || one.role != other.role || !races(naming, x, y)) continue;
       size_t with = 0, both = 0;
       for (const NamedRun& run : naming.runs) {
         const auto has = [&](uint32_t name) { return std::ranges::find(run.names, name) != run.names.end(); };
         both += has(x) && has(y);
         with += holds(naming, run, {Order::Form::pair, {x, y}});
       }
-      if (with == 0 || with == both) continue;
+      if (with == 0 || with == both || both == 0) continue;  // both == 0: a name of several alike
       racing++;
       missing += !known.contains({x, y});
     }
