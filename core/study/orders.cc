@@ -294,16 +294,17 @@ class Orders {
       out_.left_out.push_back(
           fmt::format("of pairs of consecutive sends the first {} kinds were compared", kMostSegments));
     for (const auto& [ends, segment] : segments_)
-      for (const auto& [name, set] : segment.inside)
-        if (!general || says_more({ends.first, name, ends.second}))
+      for (uint32_t name = 0; name < segment.inside.size(); name++)
+        if (const uint32_t set = segment.inside[name];
+            set != kNone && (!general || says_more({ends.first, name, ends.second})))
           grouping_.add({Order::Form::between, {ends.first, name, ends.second}}, inside_[set],
                         common(inside_[segment.set], present_[name])[0]);
   }
 
   // Two consecutive sends of a node to one partner, by their names, and what is received elsewhere meanwhile.
   struct Segment {
-    size_t set = 0;                                 // of runs that have one
-    std::unordered_map<uint32_t, size_t> inside{};  // name of the receive -> set of runs
+    size_t set = 0;                  // of runs that have one
+    std::vector<uint32_t> inside{};  // by the name of a receive: the set of runs, kNone
   };
 
   void segment(size_t run, size_t first, size_t last, const auto& names) {
@@ -324,9 +325,10 @@ class Orders {
     for_each_between(named, first, last, [&](size_t event) {
       for (uint32_t name : names(named, event))
         for (Segment* segment : here) {
-          const auto [known, is_new] = segment->inside.try_emplace(name, inside_.count());
-          if (is_new) inside_.append(none_);
-          inside_.add(known->second, run);
+          if (segment->inside.empty()) segment->inside.resize(naming_.identities.size(), kNone);
+          uint32_t& set = segment->inside[name];
+          if (set == kNone) set = static_cast<uint32_t>(inside_.append(none_));
+          inside_.add(set, run);
         }
       return true;
     });
