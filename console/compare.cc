@@ -15,12 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-struct CompareOptions {
-  std::string study;
-  size_t most = 5;
-  bool as_json = false;
-};
-
 constexpr size_t kMostText = 60;  // bytes of a message on the terminal
 
 std::string shortened(const std::string& text) {
@@ -37,7 +31,7 @@ Result<Gathered> gather(const Study& study) {
   Gathered out;
   auto told = std::chrono::steady_clock::now();
   for (const StudyRun& run : study.runs()) {
-    if (run.result == StudyRun::Result::undecided) {
+    if (run.result != StudyRun::Result::passed && run.result != StudyRun::Result::failed) {
       out.undecided++;
       continue;
     }
@@ -64,7 +58,8 @@ class Report {
 
   void print() const {
     const size_t passed = comparison_.runs - comparison_.failures;
-    say("{}: {} failed, {} passed\n", counted(comparison_.runs, "run"), comparison_.failures, passed);
+    say("{}: {} failed, {} passed{}\n", counted(comparison_.runs, "run"), comparison_.failures, passed,
+        comparison_.schedules > 1 ? fmt::format("; {} different orders of messages", comparison_.schedules) : "");
     if (gathered_.undecided)
       say("{} left out, as nobody knows whether it failed\n", counted(gathered_.undecided, "run"));
     if (gathered_.gone)
@@ -78,6 +73,7 @@ class Report {
   json as_json() const {
     json out = {{"runs", comparison_.runs},
                 {"failures", comparison_.failures},
+                {"schedules", comparison_.schedules},
                 {"undecided", gathered_.undecided},
                 {"gone", gathered_.gone},
                 {"verdict", name_of(comparison_.verdict)},
@@ -177,7 +173,7 @@ class Report {
   void print_findings(const std::vector<Finding>& findings, bool claimed) const {
     size_t number = 0;
     for (const Finding& each : findings) {
-      if (claimed && each.p > kMostP) break;
+      if (claimed && !is_claim(each, comparison_.failures)) continue;
       const Split& split = each.split;
       fmt::print("\n");
       say("{:>3}. {}\n", ++number, text_of(each.order));
@@ -249,11 +245,13 @@ class Report {
   const Naming& naming_;
 };
 
-int run_compare(const CompareOptions& options) {
-  auto study = Study::open(options.study);
-  if (!study) return complain("compare", study.error());
+}  // namespace
+
+int compare_study(const char* command, const std::string& directory, const ComparisonOptions& options) {
+  auto study = Study::open(directory);
+  if (!study) return complain(command, study.error());
   auto gathered = gather(*study);
-  if (!gathered) return complain("compare", gathered.error());
+  if (!gathered) return complain(command, gathered.error());
   const Comparison comparison = compare(gathered->runs, options.most);
   const Report report(*gathered, comparison);
   if (options.as_json) say_json(report.as_json());
@@ -261,10 +259,11 @@ int run_compare(const CompareOptions& options) {
   return 0;
 }
 
-}  // namespace
-
 void add_compare_command(CLI::App& app, int* status) {
-  auto options = std::make_shared<CompareOptions>();
+  struct Asked : ComparisonOptions {
+    std::string study;
+  };
+  auto options = std::make_shared<Asked>();
   auto* command = app.add_subcommand(
       "compare", "Find the order of messages, or the message, by which failing runs differ from passing ones");
   command->add_option("study", options->study, "The directory of a series of runs (friday record --until-failure)")
@@ -275,7 +274,7 @@ void add_compare_command(CLI::App& app, int* status) {
   command->footer(
       "Examples:\n  friday record -o RUNS --until-failure 50 --failures 50 --group GROUP.toml\n"
       "  friday compare RUNS");
-  command->callback([options, status] { *status = run_compare(*options); });
+  command->callback([options, status] { *status = compare_study("compare", options->study, *options); });
 }
 
 }  // namespace friday

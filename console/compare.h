@@ -1,9 +1,18 @@
 // `friday compare`: where the passing and the failing runs of a study differ.
 #pragma once
 
+#include <string>
+
 #include <CLI/CLI.hpp>
 
 namespace friday {
+
+struct ComparisonOptions {
+  size_t most = 5;  // findings of each kind
+  bool as_json = false;
+};
+// Compares the runs of a study and prints what was found. Returns the exit code; `command` is the subcommand that asks.
+int compare_study(const char* command, const std::string& study, const ComparisonOptions& options);
 
 void add_compare_command(CLI::App& app, int* status);
 

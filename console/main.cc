@@ -13,6 +13,7 @@
 #include "console/checkpoint.h"
 #include "console/compare.h"
 #include "console/complete.h"
+#include "console/diagnose.h"
 #include "console/doctor.h"
 #include "console/dump.h"
 #include "console/help.h"
@@ -74,6 +75,7 @@ int main(int argc, char** argv) {
   friday::add_pack_command(app, &status);
   friday::add_restore_command(app, &status);
   friday::add_log_command(app, &status);
+  friday::add_diagnose_command(app, &status);
   friday::add_compare_command(app, &status);
   friday::add_dump_command(app, &status);
   friday::add_doctor_command(app, &status);

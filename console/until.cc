@@ -1,6 +1,7 @@
 #include "console/until.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -111,11 +112,18 @@ class Series {
   }
 
  private:
-  // Creates the directory. Returns the number of the first run: behind those that are there already.
+  // Creates the directory, in which nobody else may record a series. Returns the number of the first run: behind those
+  // that are there already.
   Result<unsigned> prepare() {
     namespace fs = std::filesystem;
     if (mkdir(directory_.c_str(), 0700) != 0 && errno != EEXIST)
       return fail_errno(errno, fmt::format("cannot create {}", directory_));
+    FRIDAY_TRY(lock, open_file(directory_, O_RDONLY | O_DIRECTORY));
+    lock_ = std::move(lock);
+    if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
+      return fail(ErrorCode::bad_input,
+                  "another series of runs is being recorded into {}: wait for its end, or name another directory",
+                  directory_);
     if (fs::exists(directory_ + "/recording.json"))
       return fail(ErrorCode::bad_input,
                   "{} is a recording: with --until-failure, -o names a directory in which each run has a recording of "
@@ -260,6 +268,7 @@ class Series {
       say(stderr, "{:>9}  {:>9.2f}  {:<11}  {}\n", row.number, row.seconds, name_of(row.result), remarks(row));
     }
     fmt::print(stderr, "\n");
+    if (until_.for_study) return;
     say(stderr, "friday: {}: {} failed, {} passed; all are listed in {}/runs.jsonl\n", counted(rows_.size(), "run"),
         failed_, passed_, directory_);
   }
@@ -269,6 +278,7 @@ class Series {
   const UntilOptions& until_;
   const Interrupts& interrupts_;
   const std::string directory_;
+  UniqueFd lock_;  // of the directory
   StatusLine line_;
   std::vector<Row> rows_;
   std::deque<size_t> good_;  // rows of good runs whose recordings are there

@@ -22,6 +22,7 @@ struct UntilOptions {
   unsigned failures = 1;  // how many runs must fail until the end
   Keep keep;
   bool quiet = false;
+  bool for_study = false;  // the last line says nothing of where the runs are listed, as a comparison follows
 };
 
 // Records into DIRECTORY/run-1, run-2, ..., where DIRECTORY is the recording of `options`, and appends a line of JSON

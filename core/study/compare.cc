@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
+#include <string>
 
 #include "core/study/symptoms.h"
 
@@ -10,7 +13,6 @@ namespace friday {
 namespace {
 
 constexpr size_t kLeastOfKind = 3;   // runs that failed, and that passed
-constexpr double kLeastShare = 0.5;  // of the failures that a claim must account for
 constexpr size_t kMostExamples = 3;  // of a finding
 constexpr size_t kMostTimed = 20;    // orders that are alike, and runs, of which it is asked when they are completed
 constexpr size_t kMostEqual = 50;    // findings with the same G that are put in the order of time
@@ -86,12 +88,29 @@ class Ranking {
   std::vector<double> chance_;
 };
 
+// Two runs have the same if each process has received messages of the same shapes in the same order.
+size_t count_schedules(const Naming& naming) {
+  std::set<std::map<std::string, std::vector<uint32_t>>> schedules;
+  for (const NamedRun& run : naming.runs) {
+    std::map<uint32_t, std::vector<uint32_t>> received;  // by node
+    for (size_t event = 0; event < run.size(); event++)
+      if (!run.talk->events[event].sent) received[run.talk->events[event].node].push_back(run.shape_of(event));
+    std::map<std::string, std::vector<uint32_t>> schedule;
+    for (auto& [node, shapes] : received) {
+      std::vector<uint32_t>& all = schedule[naming.roles[naming.identities[shapes[0]].role]];
+      all.insert(all.end(), shapes.begin(), shapes.end());
+    }
+    schedules.insert(std::move(schedule));
+  }
+  return schedules.size();
+}
+
+}  // namespace
+
 bool is_claim(const Finding& finding, size_t failures) {
   return finding.p <= kMostP &&
          static_cast<double>(finding.split.failing_with) >= kLeastShare * static_cast<double>(failures);
 }
-
-}  // namespace
 
 Comparison compare(std::span<const StudiedRun> runs, size_t most) {
   Comparison out;
@@ -101,6 +120,7 @@ Comparison compare(std::span<const StudiedRun> runs, size_t most) {
   out.runs = outcome.runs;
   out.failures = outcome.failures;
   out.naming = Naming::of(runs);
+  out.schedules = count_schedules(out.naming);
   using Verdict = Comparison::Verdict;
   if (outcome.failures == 0 || outcome.failures == outcome.runs) {
     out.verdict = outcome.failures == 0 ? Verdict::all_passed : Verdict::all_failed;

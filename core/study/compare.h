@@ -40,6 +40,7 @@ struct Comparison {
   };
   Verdict verdict = Verdict::nothing;
   size_t runs = 0, failures = 0;
+  size_t schedules = 0;  // how many runs differ in the order in which some process received its messages
   Naming naming;
   std::vector<uint32_t> symptoms;
   std::vector<Finding> orders, contents;  // the strongest first
@@ -49,7 +50,10 @@ struct Comparison {
   std::vector<std::string> left_out;  // what was not compared, in words
 };
 
-inline constexpr double kMostP = 0.01;  // of a claim
+inline constexpr double kMostP = 0.01,
+                        kLeastShare = 0.5;  // of a claim: `p`, and the share of the failures that have it
+
+bool is_claim(const Finding& finding, size_t failures);
 
 // `most`: findings of each kind. `runs` must stay as long as the Comparison does.
 Comparison compare(std::span<const StudiedRun> runs, size_t most);

@@ -12,7 +12,8 @@
 namespace friday {
 
 struct StudyRun {
-  enum class Result { passed, failed, undecided };
+  // Undecided: a predicate came to no answer. Interrupted: by the user.
+  enum class Result { passed, failed, undecided, interrupted };
   unsigned number = 0;
   Result result = Result::undecided;
   std::string why;
