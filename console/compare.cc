@@ -8,6 +8,7 @@
 #include "core/base/counted.h"
 #include "core/study/compare.h"
 #include "core/study/study.h"
+#include "core/study/subsequences.h"
 #include "core/trace/mark.h"
 
 namespace friday {
@@ -68,6 +69,41 @@ class Report {
     print_findings(comparison_.orders, comparison_.verdict == Comparison::Verdict::order);
     if (comparison_.verdict == Comparison::Verdict::content) print_findings(comparison_.contents, true);
     for (const std::string& text : comparison_.left_out) say("not compared: {}\n", text);
+  }
+
+  // The ranking of the paper.
+  void print_anomalies(size_t most) const {
+    const auto anomalies = anomalies_of(naming_);
+    say("{}: {} failed, {} passed\n", counted(comparison_.runs, "run"), comparison_.failures,
+        comparison_.runs - comparison_.failures);
+    fmt::print("Events that are common to all runs of one kind, in one order, and not to those of the other kind: {}\n",
+               anomalies.size());
+    for (size_t i = 0; i < std::min(most, anomalies.size()); i++) {
+      const Anomaly& each = anomalies[i];
+      say("{:>3}. {:.3f}  {}, number {} in its run; common to the {} runs; in {} of {} failing and {} of {} passing\n",
+          i + 1, each.weight, text_of_name(each.name), each.occurrence, each.of_failing ? "failing" : "passing",
+          each.split.failing_with, each.split.failing_with + each.split.failing_without, each.split.passing_with,
+          each.split.passing_with + each.split.passing_without);
+    }
+  }
+
+  json anomalies_as_json(size_t most) const {
+    const auto anomalies = anomalies_of(naming_);
+    json out = {{"runs", comparison_.runs},
+                {"failures", comparison_.failures},
+                {"count", anomalies.size()},
+                {"anomalies", json::array()}};
+    for (size_t i = 0; i < std::min(most, anomalies.size()); i++) {
+      const Anomaly& each = anomalies[i];
+      json one = {{"weight", each.weight},
+                  {"text", text_of_name(each.name)},
+                  {"occurrence", each.occurrence},
+                  {"common_to", each.of_failing ? "failing" : "passing"},
+                  {"message", as_json_name(each.name)}};
+      put_split(one, each.split);
+      out["anomalies"].push_back(std::move(one));
+    }
+    return out;
   }
 
   json as_json() const {
@@ -209,19 +245,23 @@ class Report {
     return friday::text_of(Position(Mark{NodeId{event.node}, {event.event}}));
   }
 
+  static void put_split(json& out, const Split& split) {
+    out["failing_with"] = split.failing_with;
+    out["failing_without"] = split.failing_without;
+    out["passing_with"] = split.passing_with;
+    out["passing_without"] = split.passing_without;
+  }
+
   json as_json(const Finding& finding) const {
     json out = {{"form", name_of(finding.order.form)},
                 {"text", text_of(finding.order)},
                 {"messages", json::array()},
-                {"failing_with", finding.split.failing_with},
-                {"failing_without", finding.split.failing_without},
-                {"passing_with", finding.split.passing_with},
-                {"passing_without", finding.split.passing_without},
                 {"g", finding.g},
                 {"p", finding.p},
                 {"alike", finding.alike_count},
                 {"failing", json::array()},
                 {"passing", json::array()}};
+    put_split(out, finding.split);
     for (size_t i = 0; i < finding.order.count(); i++) out["messages"].push_back(as_json_name(finding.order.names[i]));
     for (const Order& order : finding.alike) out["alike_orders"].push_back(text_of(order));
     for (size_t run : finding.failing) {
@@ -254,7 +294,9 @@ int compare_study(const char* command, const std::string& directory, const Compa
   if (!gathered) return complain(command, gathered.error());
   const Comparison comparison = compare(gathered->runs, options.most);
   const Report report(*gathered, comparison);
-  if (options.as_json) say_json(report.as_json());
+  if (options.by_subsequences && options.as_json) say_json(report.anomalies_as_json(options.most));
+  else if (options.by_subsequences) report.print_anomalies(options.most);
+  else if (options.as_json) say_json(report.as_json());
   else report.print();
   return 0;
 }
@@ -270,6 +312,8 @@ void add_compare_command(CLI::App& app, int* status) {
       ->required();
   command->add_option("--most", options->most, "How many findings are shown of each kind, by default 5")
       ->check(CLI::Range(1, 1000));
+  command->add_flag("--paper", options->by_subsequences,
+                    "Rank single events by longest common subsequences, as Peek-At-Talk does, instead of orders");
   command->add_flag("--json", options->as_json, "Print the result as JSON");
   command->footer(
       "Examples:\n  friday record -o RUNS --until-failure 50 --failures 50 --group GROUP.toml\n"

@@ -10,6 +10,7 @@ namespace friday {
 struct ComparisonOptions {
   size_t most = 5;  // findings of each kind
   bool as_json = false;
+  bool by_subsequences = false;  // the ranking of the paper instead (core/study/subsequences.h)
 };
 // Compares the runs of a study and prints what was found. Returns the exit code; `command` is the subcommand that asks.
 int compare_study(const char* command, const std::string& study, const ComparisonOptions& options);
