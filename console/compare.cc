@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 
 #include "console/complain.h"
@@ -16,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostText = 60;  // bytes of a message on the terminal
+constexpr size_t kMostText = 60;            // bytes of a message on the terminal
+constexpr size_t kMostEvents = 50'000'000;  // of a study
 
 std::string shortened(const std::string& text) {
   return text.size() <= kMostText ? text : text.substr(0, kMostText) + "...";
@@ -26,10 +28,13 @@ std::string shortened(const std::string& text) {
 struct Gathered {
   std::vector<StudiedRun> runs;
   size_t undecided = 0, gone = 0;
+  std::vector<std::string> unreadable;    // why, for each
+  std::map<std::string, size_t> reasons;  // of failures: how often
 };
 
 Result<Gathered> gather(const Study& study) {
   Gathered out;
+  size_t events = 0;
   auto told = std::chrono::steady_clock::now();
   for (const StudyRun& run : study.runs()) {
     if (run.result != StudyRun::Result::passed && run.result != StudyRun::Result::failed) {
@@ -37,12 +42,19 @@ Result<Gathered> gather(const Study& study) {
       continue;
     }
     auto talk = study.talk_of(run);
-    if (!talk && talk.error().code == ErrorCode::not_found) {
-      out.gone++;
+    if (!talk) {
+      if (talk.error().code == ErrorCode::not_found) out.gone++;
+      else out.unreadable.push_back(fmt::format("run {}: {}", run.number, talk.error().message));
       continue;
     }
-    if (!talk) return fail(talk.error().code, "run {}: {}", run.number, talk.error().message);
-    out.runs.push_back({run.number, run.result == StudyRun::Result::failed, std::move(*talk)});
+    if ((events += talk->events.size()) > kMostEvents)
+      return fail(ErrorCode::unsupported,
+                  "{} has more than {} events: compare fewer runs, or shorter ones (a copy of the directory with fewer "
+                  "lines in runs.jsonl)",
+                  study.directory(), kMostEvents);
+    const bool failed = run.result == StudyRun::Result::failed;
+    if (failed) out.reasons[run.why]++;
+    out.runs.push_back({run.number, failed, std::move(*talk)});
     if (const auto now = std::chrono::steady_clock::now(); now - told > std::chrono::seconds(2)) {
       told = now;
       say(stderr, "friday compare: reading what was said: {} of {}\n", out.runs.size(),
@@ -65,6 +77,12 @@ class Report {
       say("{} left out, as nobody knows whether it failed\n", counted(gathered_.undecided, "run"));
     if (gathered_.gone)
       say("{} left out, as neither recording nor messages are there any more\n", counted(gathered_.gone, "run"));
+    for (const std::string& why : gathered_.unreadable) say("left out: {}\n", why);
+    if (gathered_.reasons.size() > 1) {
+      fmt::print("They failed for different reasons, and may have different causes:");
+      for (const auto& [why, count] : gathered_.reasons) say(" {} x {};", count, why);
+      fmt::print("\n");
+    }
     fmt::print("{}\n", printable(verdict()));
     print_findings(comparison_.orders, comparison_.verdict == Comparison::Verdict::order);
     if (comparison_.verdict == Comparison::Verdict::content) print_findings(comparison_.contents, true);
@@ -112,6 +130,8 @@ class Report {
                 {"schedules", comparison_.schedules},
                 {"undecided", gathered_.undecided},
                 {"gone", gathered_.gone},
+                {"unreadable", gathered_.unreadable},
+                {"reasons", gathered_.reasons},
                 {"verdict", name_of(comparison_.verdict)},
                 {"text", verdict()},
                 {"orders_compared", comparison_.order_candidates},
@@ -145,35 +165,37 @@ class Report {
       case Order::Form::between: return "between";
       case Order::Form::intrusion: return "intrusion";
       case Order::Form::content: return "content";
+      case Order::Form::absence: return "absence";
     }
     return "";
   }
 
   std::string verdict() const {
     using Verdict = Comparison::Verdict;
-    const std::string more = comparison_.needed_runs ? fmt::format("; if the strongest is real, some {} will show it",
-                                                                   counted(comparison_.needed_runs, "run"))
-                                                     : "";
+    const std::string more =
+        comparison_.needed_runs
+            ? fmt::format("; if the strongest is real, it takes at least {} runs to show it", comparison_.needed_runs)
+            : "";
     switch (comparison_.verdict) {
       case Verdict::all_passed: return "No run has failed, so there is nothing to compare: record more of them.";
       case Verdict::all_failed:
         return "Every run has failed, so there is nothing to compare: runs that pass are needed, too.";
       case Verdict::too_few:
-        return fmt::format(
-            "Too few runs for a claim: at least three that failed and three that passed are needed. What follows "
-            "may be chance{}.",
-            more);
+        return fmt::format("Too few runs for a claim: at least three that failed and three that passed are needed{}.",
+                           comparison_.orders.empty() ? "" : "; what follows may be chance" + more);
       case Verdict::order: return "The order of messages goes along with failing:";
       case Verdict::content:
         return fmt::format("No order of messages goes along with failing{}, but messages do that are not in all runs:",
                            more);
-      case Verdict::nothing:
-        return fmt::format(
-            "Neither an order of messages nor a message goes along with failing; the strongest orders may be "
-            "chance{}.",
-            more);
+      case Verdict::nothing: break;
     }
-    return "";
+    if (comparison_.orders.empty()) return "Neither an order of messages nor a message goes along with failing.";
+    if (comparison_.orders[0].p <= kMostP)
+      return "No order of messages, and no message, accounts for half of the failures; the strongest are no chance, so "
+             "that there may be several causes:";
+    return fmt::format(
+        "Neither an order of messages nor a message goes along with failing; the strongest orders may be chance{}.",
+        more);
   }
 
   std::string role(uint32_t number) const { return number == TalkEvent::kOutside ? "outside" : naming_.roles[number]; }
@@ -196,6 +218,7 @@ class Report {
                            role(naming_.identities[z].partner), shortened(naming_.identities[z].text),
                            order.form == Order::Form::intrusion ? ", all about the same word" : "");
       case Order::Form::content: return text_of_name(x);
+      case Order::Form::absence: return "never: " + text_of_name(x);
     }
     return "";
   }
@@ -215,7 +238,7 @@ class Report {
       say("{:>3}. {}\n", ++number, text_of(each.order));
       say("     in {} of {} failing runs and in {} of {} passing ones{}; as strong by chance: {}\n", split.failing_with,
           split.failing_with + split.failing_without, split.passing_with, split.passing_with + split.passing_without,
-          each.order.form == Order::Form::content ? "" : " that have these messages", chance_text(each.p));
+          each.order.has_one() ? "" : " that could have it", chance_text(each.p));
       print_examples(each);
       if (each.alike_count)
         say("     {} cannot be told from it by these runs{}\n", counted(each.alike_count, "other order"),

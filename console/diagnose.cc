@@ -1,5 +1,7 @@
 #include "console/diagnose.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -7,11 +9,14 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "console/compare.h"
 #include "console/complain.h"
 #include "console/paths.h"
 #include "console/progress.h"
 #include "console/until.h"
+#include "core/base/beneath.h"
 #include "core/base/counted.h"
 #include "core/record/group.h"
 #include "core/study/study.h"
@@ -55,31 +60,77 @@ Result<GroupSpec> with_script(const DiagnoseOptions& options) {
   return std::move(group);
 }
 
-// How many runs the study has already, without those that were interrupted.
-Result<unsigned> runs_of(const std::string& directory) {
-  if (!std::filesystem::exists(directory + "/runs.jsonl")) return 0u;
+struct Done {
+  unsigned runs = 0, failures = 0;
+};
+
+// What the study has already, without runs that were interrupted.
+Result<Done> done_in(const std::string& directory) {
+  Done done;
+  std::error_code error;
+  if (!std::filesystem::exists(directory + "/runs.jsonl", error)) return done;
   FRIDAY_TRY(study, Study::open(directory));
-  return static_cast<unsigned>(std::ranges::count_if(
-      study.runs(), [](const StudyRun& run) { return run.result != StudyRun::Result::interrupted; }));
+  for (const StudyRun& run : study.runs()) {
+    done.runs += run.result != StudyRun::Result::interrupted;
+    done.failures += run.result == StudyRun::Result::failed;
+  }
+  return done;
+}
+
+// What the runs of a study have in common: the group and the script. A later call must ask for the same.
+nlohmann::json asked_of(const DiagnoseOptions& options) {
+  const auto text = read_beneath(Beneath(options.group), 16 << 20);
+  return {{"group", text ? *text : ""}, {"script", options.script}, {"predicates", options.predicates}};
+}
+
+// Fails if the study was made of something else; else notes what it is made of.
+Result<void> claim_study(const DiagnoseOptions& options, const Done& done) {
+  const Beneath place(options.study, "study.json");
+  const nlohmann::json asked = asked_of(options);
+  const auto text = read_beneath(place, 32 << 20);
+  if (text && nlohmann::json::parse(*text, nullptr, false) == asked) return {};
+  if (text && done.runs > 0)
+    return fail(
+        ErrorCode::usage,
+        "{} is a study of another group, script or predicate ({}): its runs cannot be compared with those of this "
+        "one; name another directory",
+        options.study, place.path());
+  if (done.runs > 0)
+    return fail(ErrorCode::usage,
+                "{} holds runs of `friday record --until-failure`: `friday compare {}` compares them; name another "
+                "directory for a study of its own",
+                options.study, options.study);
+  if (mkdir(options.study.c_str(), 0700) != 0 && errno != EEXIST)
+    return fail_errno(errno, fmt::format("cannot create {}", options.study));
+  return write_beneath(place, asked.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+Result<UntilOptions> series_of(const DiagnoseOptions& options, const Done& done) {
+  const unsigned failures = options.failures.value_or(options.runs);
+  UntilOptions until{.runs = options.runs - std::min(options.runs, done.runs),
+                     .failures = failures - std::min(failures, done.failures),
+                     .keep = {},
+                     .quiet = options.quiet,
+                     .command = "diagnose",
+                     .for_study = true};
+  if (!options.keep.empty()) {
+    FRIDAY_TRY(keep, parse_keep(options.keep));
+    until.keep = keep;
+  }
+  return until;
 }
 
 int run_diagnose(const DiagnoseOptions& options) {
   auto group = with_script(options);
   if (!group) return complain("diagnose", group.error());
-  auto done = runs_of(options.study);
+  auto done = done_in(options.study);
   if (!done) return complain("diagnose", done.error());
-  UntilOptions until{.runs = options.runs - std::min(options.runs, *done),
-                     .failures = options.failures.value_or(options.runs),
-                     .keep = {},
-                     .quiet = options.quiet,
-                     .for_study = true};
-  if (!options.keep.empty()) {
-    auto keep = parse_keep(options.keep);
-    if (!keep) return complain("diagnose", keep.error());
-    until.keep = *keep;
-  }
-  if (*done && !options.quiet) say(stderr, "friday: {} has {} already\n", options.study, counted(*done, "run"));
-  if (until.runs > 0) {
+  auto until = series_of(options, *done);
+  if (!until) return complain("diagnose", until.error());
+  if (auto claimed = claim_study(options, *done); !claimed) return complain("diagnose", claimed.error());
+  if (done->runs && !options.quiet)
+    say(stderr, "friday: {} has {} already\n", options.study, counted(done->runs, "run"));
+  if (until->runs > 0 && until->failures > 0) {
     GroupRunOptions run;
     run.launch.collector.recording = options.study;
     run.launch.shim = library_directory() + "/friday-shim.so";
@@ -88,7 +139,9 @@ int run_diagnose(const DiagnoseOptions& options) {
     run.predicate_command = {executable_path(), "run"};
     run.seed = options.seed;
     run.chaos = options.chaos;
-    if (const int code = record_until_failure(*group, run, until); code == kBadInput || code == 130) return code;
+    const SeriesEnd end = record_until_failure(*group, run, *until);
+    if (end.how == SeriesEnd::How::failed) return kBadInput;
+    if (end.how == SeriesEnd::How::interrupted) return 130;
   }
   return compare_study("diagnose", options.study, {});
 }

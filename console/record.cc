@@ -227,7 +227,7 @@ int run_until(const RecordOptions& options, const GroupSpec& group, const GroupR
     if (!keep) return complain("record", keep.error());
     until.keep = *keep;
   }
-  return record_until_failure(group, run, until);
+  return record_until_failure(group, run, until).code;
 }
 
 void say_seed(std::optional<uint64_t> seed) {

@@ -93,22 +93,23 @@ class Series {
         directory_(options.launch.collector.recording),
         line_(until.quiet) {}
 
-  int run() {
+  SeriesEnd run() {
     auto first = prepare();
-    if (!first) return complain("record", first.error());
+    if (!first) return {SeriesEnd::How::failed, complain(until_.command, first.error())};
     for (unsigned i = 0; i < until_.runs && failed_ < until_.failures && !interrupts_.came(); i++) {
       auto done = run_one(*first + i);
       if (!done) {
         line_.clear();
-        const int code = complain("record", done.error());
+        const int code = complain(until_.command, done.error());
         print_table();
-        return code;
+        return {SeriesEnd::How::failed, code};
       }
       if (!*done) break;
     }
     line_.clear();
     print_table();
-    return code_;
+    if (is_disk_full_) return {SeriesEnd::How::failed, code_};
+    return {interrupts_.came() ? SeriesEnd::How::interrupted : SeriesEnd::How::done, code_};
   }
 
  private:
@@ -120,7 +121,7 @@ class Series {
       return fail_errno(errno, fmt::format("cannot create {}", directory_));
     FRIDAY_TRY(lock, open_file(directory_, O_RDONLY | O_DIRECTORY));
     lock_ = std::move(lock);
-    if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0)
+    if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)  // not every file system has locks
       return fail(ErrorCode::bad_input,
                   "another series of runs is being recorded into {}: wait for its end, or name another directory",
                   directory_);
@@ -137,7 +138,7 @@ class Series {
     for (const auto& entry : fs::directory_iterator(directory_, error)) {
       const std::string name = entry.path().filename().string();
       unsigned number = 0;
-      if (name == "runs.jsonl" || name == "messages") continue;
+      if (name == "runs.jsonl" || name == "messages" || name == "study.json") continue;
       const bool is_run =
           name.starts_with("run-") &&
           std::from_chars(name.data() + 4, name.data() + name.size(), number).ptr == name.data() + name.size();
@@ -182,10 +183,12 @@ class Series {
     if (run.result == GroupRun::Result::undecided && code_ == 0) code_ = run.code;
     passed_ += passed;
     tell(rows_.back(), run);
-    if (run.result == GroupRun::Result::passed || run.result == GroupRun::Result::failed) keep_what_was_said(number);
-    if (passed) FRIDAY_TRY_VOID(keep_good());
+    is_disk_full_ = disk_was_full(run.launch);
+    const bool is_judged = passed || run.result == GroupRun::Result::failed;
+    const bool is_kept = is_judged && !is_disk_full_ && keep_what_was_said(number);
+    if (passed && is_kept) FRIDAY_TRY_VOID(keep_good());
     FRIDAY_TRY_VOID(note(run));
-    if (disk_was_full(run.launch)) {
+    if (is_disk_full_) {
       line_.clear();
       say(stderr, "friday: the disk was full during run {}, so what it recorded is incomplete; no further run\n",
           number);
@@ -196,13 +199,14 @@ class Series {
     return run.result != GroupRun::Result::interrupted;
   }
 
-  // For `friday compare`, which needs the runs that passed, too.
-  void keep_what_was_said(unsigned number) {
+  // For `friday compare`, which needs the runs that passed, too. False if it could not.
+  bool keep_what_was_said(unsigned number) {
     auto kept = keep_messages(directory_, number);
-    if (kept) return;
+    if (kept) return true;
     line_.clear();
-    say(stderr, "friday: run {}: `friday compare` will not know it, as its messages could not be read: {}\n", number,
-        describe(kept.error()));
+    say(stderr, "friday: run {}: its messages could not be kept, so that its recording is, for `friday compare`: {}\n",
+        number, describe(kept.error()));
+    return false;
   }
 
   // Removes the oldest good recording that need not be kept.
@@ -283,6 +287,7 @@ class Series {
   std::vector<Row> rows_;
   std::deque<size_t> good_;  // rows of good runs whose recordings are there
   unsigned failed_ = 0, passed_ = 0;
+  bool is_disk_full_ = false;
   int code_ = 0;
   Clock::time_point began_;
 };
@@ -301,9 +306,9 @@ Result<Keep> parse_keep(const std::string& text) {
               text);
 }
 
-int record_until_failure(const GroupSpec& group, GroupRunOptions options, const UntilOptions& until) {
+SeriesEnd record_until_failure(const GroupSpec& group, GroupRunOptions options, const UntilOptions& until) {
   auto interrupts = Interrupts::watch();
-  if (!interrupts) return complain("record", interrupts.error());
+  if (!interrupts) return {SeriesEnd::How::failed, complain(until.command, interrupts.error())};
   options.interrupt_fd = interrupts->fd();
   options.keep_output = true;
   return Series(group, options, until, *interrupts).run();

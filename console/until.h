@@ -22,11 +22,18 @@ struct UntilOptions {
   unsigned failures = 1;  // how many runs must fail until the end
   Keep keep;
   bool quiet = false;
-  bool for_study = false;  // the last line says nothing of where the runs are listed, as a comparison follows
+  const char* command = "record";  // the subcommand, for messages
+  bool for_study = false;          // the last line says nothing of where the runs are listed, as a comparison follows
+};
+
+struct SeriesEnd {
+  enum class How { done, interrupted, failed };  // failed: a run could not be made, and that was said
+  How how = How::done;
+  int code = 0;  // for the caller's exit: that of the first run that failed, or 0
 };
 
 // Records into DIRECTORY/run-1, run-2, ..., where DIRECTORY is the recording of `options`, and appends a line of JSON
-// for each run to DIRECTORY/runs.jsonl. Returns the exit code: that of the first run that failed, or 0.
-int record_until_failure(const GroupSpec& group, GroupRunOptions options, const UntilOptions& until);
+// for each run to DIRECTORY/runs.jsonl.
+SeriesEnd record_until_failure(const GroupSpec& group, GroupRunOptions options, const UntilOptions& until);
 
 }  // namespace friday

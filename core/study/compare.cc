@@ -14,21 +14,26 @@ namespace {
 
 constexpr size_t kLeastOfKind = 3;   // runs that failed, and that passed
 constexpr size_t kMostExamples = 3;  // of a finding
-constexpr size_t kMostTimed = 20;    // orders that are alike, and runs, of which it is asked when they are completed
-constexpr size_t kMostEqual = 50;    // findings with the same G that are put in the order of time
+constexpr size_t kMostTimed = 3;     // orders of a form that are alike, of which it is asked when they are completed
+constexpr size_t kMostTimedRuns = 5;
+constexpr size_t kMostEqual = 10;  // findings with the same G that are put in the order of time
 
 // When an order is completed in failing runs: the mean share of the run's events that come before.
 double mean_completion(const Naming& naming, const Order& order) {
   double sum = 0;
   size_t count = 0;
   for (const NamedRun& run : naming.runs) {
-    if (!run.failed || count == kMostTimed) continue;
+    if (!run.failed || count == kMostTimedRuns) continue;
     const auto at = completed_at(run, order);
     if (!at) continue;
     sum += static_cast<double>(*at) / static_cast<double>(run.size());
     count++;
   }
   return count ? sum / static_cast<double>(count) : std::numeric_limits<double>::infinity();
+}
+
+bool accounts_for_most(const Split& split, size_t failures) {
+  return static_cast<double>(split.failing_with) >= kLeastShare * static_cast<double>(failures);
 }
 
 class Ranking {
@@ -38,13 +43,15 @@ class Ranking {
     if (!scored_.empty()) chance_ = by_chance(candidates, outcome);
   }
 
-  std::vector<Finding> findings(size_t most) {
+  std::vector<Finding> findings(size_t most) const {
+    const bool only_claims = has_claim();
     std::vector<Finding> list;
     for (size_t i = 0; i < scored_.size() && list.size() < most;) {
       size_t end = i;  // of those that are equally strong
       while (end < scored_.size() && end - i < kMostEqual && scored_[end].g > scored_[i].g - 1e-9) end++;
       std::vector<std::pair<double, Finding>> equal;
-      for (; i < end; i++) equal.push_back(finding(scored_[i]));
+      for (; i < end; i++)
+        if (!only_claims || is_claim(scored_[i])) equal.push_back(finding(scored_[i]));
       std::ranges::stable_sort(equal, {}, [](const auto& each) { return each.first; });
       for (auto& [when, finding] : equal)
         if (list.size() < most) list.push_back(std::move(finding));
@@ -52,18 +59,34 @@ class Ranking {
     return list;
   }
 
-  // The G that a hundredth of the shuffles reaches.
-  double bound() const { return chance_.empty() ? 0 : chance_[chance_.size() * 99 / 100]; }
+  bool has_claim() const {
+    return std::ranges::any_of(scored_, [&](const Scored& each) { return is_claim(each); });
+  }
+  size_t shuffles() const { return chance_.size(); }
+
+  // The G that an order needs to be claimed. Few runs have no more than some G to give, so that what it takes in more
+  // runs is also estimated from the number of candidates.
+  double bound() const {
+    if (chance_.empty()) return 0;
+    const auto reached = static_cast<size_t>(kMostP * static_cast<double>(chance_.size() + 1));
+    return std::max(chance_[chance_.size() - std::max<size_t>(1, reached)],
+                    2 * std::log(static_cast<double>(candidates_.list.size()) / kMostP));
+  }
 
  private:
+  bool is_claim(const Scored& scored) const {
+    return p_of(scored.g, chance_) <= kMostP && accounts_for_most(scored.split, outcome_.failures);
+  }
+
   // With when it is completed.
   std::pair<double, Finding> finding(const Scored& scored) const {
     const Candidate& candidate = candidates_.list[scored.candidate];
     std::vector<std::pair<double, Order>> timed;
-    for (size_t i = 0; i < candidate.orders.size(); i++)
-      timed.emplace_back(
-          i < kMostTimed ? mean_completion(naming_, candidate.orders[i]) : std::numeric_limits<double>::infinity(),
-          candidate.orders[i]);
+    std::map<Order::Form, size_t> of_form;
+    for (const Order& order : candidate.orders)
+      timed.emplace_back(of_form[order.form]++ < kMostTimed ? mean_completion(naming_, order)
+                                                            : std::numeric_limits<double>::infinity(),
+                         order);
     std::ranges::stable_sort(timed, {}, [](const auto& each) { return each.first; });
     Finding out{.order = timed[0].second,
                 .alike_count = candidate.alike - 1,
@@ -108,8 +131,7 @@ size_t count_schedules(const Naming& naming) {
 }  // namespace
 
 bool is_claim(const Finding& finding, size_t failures) {
-  return finding.p <= kMostP &&
-         static_cast<double>(finding.split.failing_with) >= kLeastShare * static_cast<double>(failures);
+  return finding.p <= kMostP && accounts_for_most(finding.split, failures);
 }
 
 Comparison compare(std::span<const StudiedRun> runs, size_t most) {
@@ -133,16 +155,15 @@ Comparison compare(std::span<const StudiedRun> runs, size_t most) {
   Ranking by_order(out.naming, orders, outcome), by_content(out.naming, contents, outcome);
   out.orders = by_order.findings(most);
   out.contents = by_content.findings(most);
-  const auto claims = [&](const std::vector<Finding>& list) {
-    return std::ranges::any_of(list, [&](const Finding& each) { return is_claim(each, outcome.failures); });
-  };
+  out.shuffles = by_order.shuffles();
   if (outcome.failures < kLeastOfKind || outcome.runs - outcome.failures < kLeastOfKind) out.verdict = Verdict::too_few;
-  else if (claims(out.orders)) out.verdict = Verdict::order;
-  else if (claims(out.contents)) out.verdict = Verdict::content;
-  // Both the statistic of a real difference and the number of runs that it needs grow with the number of runs.
-  if (out.verdict != Verdict::order && !out.orders.empty() && out.orders[0].g < by_order.bound())
-    out.needed_runs =
-        static_cast<size_t>(std::ceil(static_cast<double>(outcome.runs) * by_order.bound() / out.orders[0].g));
+  else if (by_order.has_claim()) out.verdict = Verdict::order;
+  else if (by_content.has_claim()) out.verdict = Verdict::content;
+  // The statistic of a real difference grows with the number of runs.
+  if (!out.orders.empty() && out.orders[0].p > kMostP) {
+    const double needed = static_cast<double>(outcome.runs) * by_order.bound() / out.orders[0].g;
+    out.needed_runs = std::max(outcome.runs + 1, static_cast<size_t>(std::ceil(needed)));
+  }
   return out;
 }
 

@@ -43,10 +43,13 @@ struct Comparison {
   size_t schedules = 0;  // how many runs differ in the order in which some process received its messages
   Naming naming;
   std::vector<uint32_t> symptoms;
-  std::vector<Finding> orders, contents;  // the strongest first
-  size_t order_candidates = 0;            // how many that can be told apart were compared
-  // How many runs the strongest order needs to be told from chance, if it goes on as it is; 0 if it can be already.
+  // The strongest first; where some are claims, only these.
+  std::vector<Finding> orders, contents;
+  size_t order_candidates = 0;  // how many that can be told apart were compared
+  // How many runs it takes at least to tell the strongest order from chance, if it goes on as it is; 0 if that is told
+  // already.
   size_t needed_runs = 0;
+  size_t shuffles = 0;                // with how many the orders were compared
   std::vector<std::string> left_out;  // what was not compared, in words
 };
 

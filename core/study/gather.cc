@@ -2,6 +2,8 @@
 // a message as far as one call received it.
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <tuple>
@@ -17,11 +19,44 @@ namespace {
 using End = std::tuple<uint32_t, uint64_t, uint32_t>;  // node id, event, which transfer of the event
 
 End receiver_of(const Edge& edge) { return {edge.to.value, edge.to_event, edge.place.received_in}; }
+End sender_of(const Edge& edge) { return {edge.from.value, edge.from_event, edge.place.sent_in}; }
+
+bool carries_messages(const Channel& channel) {
+  return channel.is_stream() || channel.is_datagram() || channel.kind == format::kChannelPipe;
+}
+
+bool is_moved(const Channel& channel, const Transfer& transfer) {
+  return !(transfer.flags & (format::kPeek | format::kOutOfBand)) && (channel.is_datagram() || transfer.length > 0);
+}
+
+// The channels whose other end is in the same process, as the wake-up pipes of event loops have: nobody is spoken to.
+std::vector<bool> spoken_to_oneself(const FactSet& facts) {
+  using Name = std::tuple<uint32_t, Address, Address>;
+  std::set<Name> connections;
+  std::map<std::tuple<uint32_t, uint64_t, uint64_t>, std::pair<bool, bool>> pipes;  // read, written in this process
+  for (const Channel& channel : facts.channels) {
+    if (channel.local.known() && channel.remote.known())
+      connections.insert({channel.node, channel.local, channel.remote});
+    if (channel.kind != format::kChannelPipe) continue;
+    auto& [read, written] = pipes[{channel.node, channel.device, channel.inode}];
+    read |= !channel.in.empty();
+    written |= !channel.out.empty();
+  }
+  std::vector<bool> own;
+  for (const Channel& channel : facts.channels) {
+    const auto pipe = pipes.find({channel.node, channel.device, channel.inode});
+    const bool is_twin = channel.twin != kNoChannel && facts.channel(channel.twin).node == channel.node;
+    const bool is_loop = connections.contains({channel.node, channel.remote, channel.local});
+    const bool is_pipe = channel.kind == format::kChannelPipe && pipe->second.first && pipe->second.second;
+    own.push_back(is_twin || is_loop || is_pipe);
+  }
+  return own;
+}
 
 class Gatherer {
  public:
   Gatherer(const Recording& recording, const Schedule& schedule, const FactSet& facts)
-      : schedule_(schedule), facts_(facts) {
+      : schedule_(schedule), facts_(facts), own_(spoken_to_oneself(facts)) {
     std::map<std::string, uint32_t> known;
     for (NodeId id : schedule.nodes()) {
       const auto [role, is_new] = known.try_emplace(role_of(recording.find(id)->name), talk_.roles.size());
@@ -32,13 +67,15 @@ class Gatherer {
       if (is_message(edge)) edges_.push_back(&edge);
     std::ranges::sort(edges_, {},
                       [](const Edge* edge) { return std::pair(receiver_of(*edge), edge->place.received_at); });
+    for (const Edge* edge : edges_) partner_of_.try_emplace(sender_of(*edge), role_.at(edge->to.value));
   }
 
   Talk gather() {
-    for (const Channel& channel : facts_.channels)
-      if (channel.is_stream() || channel.is_datagram() || channel.kind == format::kChannelPipe) receives_of(channel);
-    for (const Channel& channel : facts_.channels)
-      if (channel.is_stream() || channel.is_datagram() || channel.kind == format::kChannelPipe) sends_of(channel);
+    for (uint32_t channel = 0; channel < facts_.channels.size(); channel++)
+      if (carries_messages(facts_.channel(channel))) receives_of(channel);
+    settle();
+    for (uint32_t channel = 0; channel < facts_.channels.size(); channel++)
+      if (carries_messages(facts_.channel(channel))) sends_of(channel);
     std::ranges::stable_sort(places_, {}, &Place::position);
     for (const Place& place : places_) talk_.events.push_back(place.event);
     return std::move(talk_);
@@ -49,22 +86,22 @@ class Gatherer {
     uint64_t position;  // in the order of all events
     TalkEvent event;
   };
-  // A message that is being received.
-  struct Open {
-    const Edge* edge = nullptr;  // null: its sender was not recorded
+  // A message, or a part of one, as one process received it.
+  struct Received {
+    const Edge* edge = nullptr;  // to its first bytes; null: its sender was not recorded
+    NodeId node{};
+    bool datagram = false;
     uint64_t event = 0, length = 0;
-    std::string text;
+    std::string text;       // the bytes from the first one on that are known
+    bool in_a_row = false;  // no byte is missing so far
   };
   struct Known {
     uint64_t message;
     uint32_t text, partner;
   };
 
-  static bool is_moved(const Channel& channel, const Transfer& transfer) {
-    return !(transfer.flags & (format::kPeek | format::kOutOfBand)) && (channel.is_datagram() || transfer.length > 0);
-  }
-
   uint32_t text_number(const std::string& text) {
+    if (text.empty()) return TalkEvent::kUnknown;
     const auto [known, is_new] = text_of_.try_emplace(text, talk_.texts.size());
     if (is_new) talk_.texts.push_back(text);
     return known->second;
@@ -78,72 +115,111 @@ class Gatherer {
     places_.push_back({schedule_.position_of(node, {event}), what});
   }
 
-  // What a process says to itself, as the wake-up pipes of event loops do, is no message.
-  static bool is_own(const Open& open, NodeId node) { return open.edge && open.edge->from == node; }
-
-  void close(Open& open, NodeId node) {
-    if (open.length > 0 && !is_own(open, node)) {
-      Known known{next_++, open.text.empty() ? TalkEvent::kUnknown : text_number(open.text), role_.at(node.value)};
-      uint32_t partner = TalkEvent::kOutside;
-      if (open.edge) {
-        partner = role_.at(open.edge->from.value);
-        const End sender{open.edge->from.value, open.edge->from_event, open.edge->place.sent_in};
-        const auto [sent, is_first] = sent_.try_emplace(sender, known);  // a datagram may have several receivers
-        if (!is_first) known.message = sent->second.message;
-      }
-      add(node, open.event,
-          {.partner = partner, .text = known.text, .message = known.message, .length = open.length, .sent = 0});
-    } else if (open.length > 0) {
-      own_.emplace_back(open.edge->from.value, open.edge->from_event, open.edge->place.sent_in);
-    }
-    open = {};
-  }
-
-  void receives_of(const Channel& channel) {
+  void receives_of(uint32_t number) {
+    const Channel& channel = facts_.channel(number);
     const NodeId node = facts_.nodes[channel.node].id;
-    Open open;
+    std::optional<Received> open;
+    const auto close = [&] {
+      if (open && (open->edge || !own_[number])) received_.push_back(std::move(*open));
+      open.reset();
+    };
     for (const Transfer& transfer : channel.in) {
       if (!is_moved(channel, transfer)) continue;
       const PayloadAnswer payload = facts_.payload(channel, transfer);
+      // The payload of a raw socket begins with the IP header.
+      const uint64_t header = payload && payload->size() > transfer.length ? payload->size() - transfer.length : 0;
       const auto grow = [&](const Edge* edge, uint64_t at, uint64_t length) {
-        const bool goes_on = edge && open.edge && edge->from == open.edge->from &&
-                             edge->from_event == open.edge->from_event &&
-                             edge->place.sent_in == open.edge->place.sent_in && !channel.is_datagram();
-        if (!goes_on) close(open, node);
-        if (!goes_on) open.edge = edge;
-        open.event = transfer.event;
-        open.length += length;
-        if (payload && open.text.size() < Talk::kMostBytes)
-          open.text += first_bytes(*payload, at, std::min(length, Talk::kMostBytes - open.text.size()));
+        const bool goes_on =
+            edge && open && open->edge && !channel.is_datagram() && sender_of(*edge) == sender_of(*open->edge);
+        if (!goes_on) {
+          close();
+          open = {.edge = edge,
+                  .node = node,
+                  .datagram = channel.is_datagram(),
+                  .text = {},
+                  .in_a_row = !edge || edge->place.sent_at == 0};
+        }
+        open->event = transfer.event;
+        open->length += length;
+        const uint64_t room = std::min(length, Talk::kMostBytes - open->text.size());
+        if (!open->in_a_row || room == 0) return;
+        const std::string more = payload ? first_bytes(*payload, header + at, room) : "";
+        open->in_a_row = more.size() == room;
+        open->text += more;
       };
       uint64_t at = 0;
       for (const Edge* edge : edges_of({node.value, transfer.event, transfer.part})) {
-        if (edge->place.received_at > at) grow(nullptr, at, edge->place.received_at - at);
         if (edge->place.received_at < at) continue;  // the network delivered it twice
-        grow(edge, at, edge->bytes);
-        at += edge->bytes;
+        if (edge->place.received_at > at) grow(nullptr, at, edge->place.received_at - at);
+        grow(edge, edge->place.received_at, edge->bytes);
+        at = edge->place.received_at + edge->bytes;
       }
-      if (at < transfer.length) grow(nullptr, at, transfer.length - at);
+      if (at < transfer.length || (at == 0 && channel.is_datagram() && !open)) grow(nullptr, at, transfer.length - at);
+      if (channel.is_datagram()) close();
     }
-    close(open, node);
+    close();
   }
 
-  void sends_of(const Channel& channel) {
+  // Makes events of what was received as a whole, maybe in parts by several processes that share a socket.
+  void settle() {
+    std::map<End, uint64_t> lengths;
+    for (const Channel& channel : facts_.channels)
+      for (const Transfer& transfer : channel.out)
+        lengths[{facts_.nodes[channel.node].id.value, transfer.event, transfer.part}] = transfer.length;
+    std::map<End, std::vector<const Received*>> parts;
+    for (const Received& each : received_) {
+      if (each.edge) parts[sender_of(*each.edge)].push_back(&each);
+      else receive(each, {next_++, text_number(each.text), TalkEvent::kOutside}, each.length);
+    }
+    for (auto& [sender, all] : parts) {
+      const Received& first =
+          **std::ranges::min_element(all, {}, [](const Received* each) { return each->edge->place.sent_at; });
+      const Known known{next_++, text_number(first.text), role_.at(first.node.value)};
+      const uint32_t from = role_.at(std::get<0>(sender));
+      uint64_t sum = 0;
+      for (const Received* each : all) sum += each->length;
+      const auto length = lengths.find(sender);
+      if (!first.datagram && length != lengths.end() && sum < length->second) continue;  // the run has ended before
+      sent_[sender] = known;
+      if (!first.datagram)
+        all = {*std::ranges::max_element(
+            all, {}, [&](const Received* each) { return schedule_.position_of(each->node, {each->event}); })};
+      for (const Received* each : all)
+        receive(*each, {known.message, known.text, from}, first.datagram ? each->length : sum);
+    }
+  }
+
+  void receive(const Received& what, const Known& known, uint64_t length) {
+    add(what.node, what.event,
+        {.partner = known.partner, .text = known.text, .message = known.message, .length = length, .sent = 0});
+  }
+
+  void sends_of(uint32_t number) {
+    const Channel& channel = facts_.channel(number);
     const NodeId node = facts_.nodes[channel.node].id;
-    std::ranges::sort(own_);
+    // Who receives by this channel, where a message of it was received.
+    std::optional<uint32_t> receiver;
+    for (const Transfer& transfer : channel.out)
+      if (const auto found = partner_of_.find({node.value, transfer.event, transfer.part}); found != partner_of_.end())
+        receiver = found->second;
     for (const Transfer& transfer : channel.out) {
       const End sender{node.value, transfer.event, transfer.part};
-      if (!is_moved(channel, transfer) || std::ranges::binary_search(own_, sender)) continue;
+      if (!is_moved(channel, transfer) || (own_[number] && !receiver)) continue;
       const auto known = sent_.find(sender);
-      TalkEvent event{.length = transfer.length, .sent = 1};
       if (known == sent_.end()) {
-        event.message = next_++;
+        add(node, transfer.event,
+            {.partner = receiver.value_or(TalkEvent::kOutside),
+             .message = next_++,
+             .length = transfer.length,
+             .sent = 1});
       } else {
-        event.message = known->second.message;
-        event.text = known->second.text;
-        event.partner = known->second.partner;
+        add(node, transfer.event,
+            {.partner = known->second.partner,
+             .text = known->second.text,
+             .message = known->second.message,
+             .length = transfer.length,
+             .sent = 1});
       }
-      add(node, transfer.event, event);
     }
   }
 
@@ -153,6 +229,7 @@ class Gatherer {
     return {found.begin(), found.end()};
   }
 
+  // At most `left` bytes from `at` on.
   static std::string first_bytes(const Payload& payload, uint64_t at, uint64_t left) {
     std::string text;
     for (std::span<const std::byte> piece : payload.pieces) {
@@ -168,11 +245,13 @@ class Gatherer {
 
   const Schedule& schedule_;
   const FactSet& facts_;
+  const std::vector<bool> own_;  // by channel
   Talk talk_;
-  std::map<uint32_t, uint32_t> role_;  // by node id
-  std::vector<const Edge*> edges_;     // of messages, by where they were received
-  std::map<End, Known> sent_;          // messages that a recorded process received, by where they were sent
-  std::vector<End> own_;               // sends of a process to itself
+  std::map<uint32_t, uint32_t> role_;   // by node id
+  std::vector<const Edge*> edges_;      // of messages, by where they were received
+  std::map<End, uint32_t> partner_of_;  // the role that has received, of messages that were received in part, too
+  std::vector<Received> received_;
+  std::map<End, Known> sent_;  // messages that a recorded process received, by where they were sent
   std::unordered_map<std::string, uint32_t> text_of_;
   std::vector<Place> places_;
   uint64_t next_ = 0;
@@ -181,6 +260,10 @@ class Gatherer {
 }  // namespace
 
 Result<Talk> Talk::of(const Recording& recording) {
+  for (const NodeInfo& node : recording.nodes())
+    if (node.problem)
+      return fail(ErrorCode::bad_input, "node {} ({}) cannot be read, so it is not known what was said to it: {}",
+                  node.id.value, node.name, node.problem->message);
   FRIDAY_TRY(schedule, Schedule::load_or_compute(recording));
   FRIDAY_TRY(facts, FactSet::gather(recording, schedule.nodes()));
   return Gatherer(recording, schedule, facts).gather();

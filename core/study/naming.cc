@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -18,6 +19,17 @@ namespace {
 constexpr double kFieldShare = 0.15, kWholeShare = 0.3;
 // A place with more different values is a counter or an id, which tells no two messages of a protocol apart.
 constexpr size_t kMostValues = 4096, kMostNames = 24;
+
+// "client-12" -> "client-#"
+std::string without_numbers(const std::string& name) {
+  std::string out;
+  for (char each : name) {
+    const bool digit = each >= '0' && each <= '9';
+    if (!digit) out += each;
+    else if (!out.ends_with('#')) out += '#';
+  }
+  return out;
+}
 
 uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
@@ -64,6 +76,7 @@ class Namer {
 
   Naming name() {
     find_alike();
+    find_lengths();
     for (uint32_t run = 0; run < runs_.size(); run++) see(run);
     const auto count = static_cast<double>(runs_.size());
     for (Kind& kind : kinds_) {
@@ -86,9 +99,8 @@ class Namer {
     std::map<std::string, std::vector<uint32_t>> groups;
     for (const StudiedRun& run : runs_)
       for (const std::string& name : run.talk.roles) {
-        auto& group = groups[shape_of(name, name.size()).masked];
-        if (const uint32_t number = role(name); std::ranges::find(group, number) == group.end())
-          group.push_back(number);
+        const size_t known = naming_.roles.size();
+        if (const uint32_t number = role(name); number >= known) groups[without_numbers(name)].push_back(number);
       }
     const auto add = [&](uint32_t number, uint32_t general) {
       naming_.general.resize(naming_.roles.size());
@@ -106,15 +118,26 @@ class Namer {
 
   uint32_t general(uint32_t role) const { return role == TalkEvent::kOutside ? role : naming_.general[role]; }
 
-  // The shape of each text of a run. Of an unknown one only the length is known, which is not the text's.
-  static std::vector<ShapedText> shapes_of(const Talk& talk) {
-    std::vector<uint64_t> lengths(talk.texts.size());
-    for (const TalkEvent& event : talk.events)
-      if (event.text != TalkEvent::kUnknown) lengths[event.text] = event.length;
-    std::vector<ShapedText> shapes;
-    for (size_t text = 0; text < talk.texts.size(); text++) shapes.push_back(shaped(talk.texts[text], lengths[text]));
-    return shapes;
-  }
+  // The shapes of a run's texts, as they are needed. Of a binary message the length is a part, and may be another one
+  // where the first bytes are the same.
+  class Shapes {
+   public:
+    explicit Shapes(const Talk& talk) : talk_(talk), known_(talk.texts.size()) {}
+    const ShapedText& of(const TalkEvent& event) {
+      if (event.text == TalkEvent::kUnknown)
+        return unknown_.try_emplace(event.length, shaped("", event.length)).first->second;
+      auto& known = known_[event.text];
+      for (const auto& [length, shape] : known)
+        if (length == event.length || !shape->shape.binary) return *shape;
+      known.emplace_back(event.length, std::make_unique<ShapedText>(shaped(talk_.texts[event.text], event.length)));
+      return *known.back().second;
+    }
+
+   private:
+    const Talk& talk_;
+    std::vector<std::vector<std::pair<uint64_t, std::unique_ptr<ShapedText>>>> known_;  // by text
+    std::map<uint64_t, ShapedText> unknown_;                                            // by length
+  };
 
   static ShapedText shaped(std::string_view text, uint64_t length) {
     ShapedText out{shape_of(text, length), {}, {}, hash_of(text)};
@@ -148,17 +171,16 @@ class Namer {
     return known->second;
   }
 
-  const ShapedText& shape_at(const TalkEvent& event, const std::vector<ShapedText>& shapes) {
-    if (event.text != TalkEvent::kUnknown) return shapes[event.text];
-    return unknown_.try_emplace(event.length, shaped("", event.length)).first->second;
-  }
-
   void see(uint32_t run) {
     const Talk& talk = runs_[run].talk;
-    const auto shapes = shapes_of(talk);
+    Shapes shapes(talk);
     std::vector<uint32_t>& kinds = kinds_of_.emplace_back();
-    for (const TalkEvent& event : talk.events) {
-      const ShapedText& text = shape_at(event, shapes);
+    for (const TalkEvent& event : std::span(talk.events).first(lengths_[run])) {
+      if (is_lost(event)) {
+        kinds.push_back(kNoKind);
+        continue;
+      }
+      const ShapedText& text = shapes.of(event);
       kinds.push_back(kind_of(talk, event, text.shape));
       Kind& kind = kinds_[kinds.back()];
       for (size_t field = 0; field < text.values.size(); field++) kind.fields[field].see(text.values[field], run);
@@ -179,15 +201,19 @@ class Namer {
 
   void name(uint32_t run) {
     const Talk& talk = runs_[run].talk;
-    const auto shapes = shapes_of(talk);
+    Shapes shapes(talk);
     NamedRun out{.number = runs_[run].number, .failed = runs_[run].failed, .talk = &talk};
-    for (size_t i = 0; i < talk.events.size(); i++) {
+    for (size_t i = 0; i < lengths_[run]; i++) {
       const TalkEvent& event = talk.events[i];
-      const ShapedText& text = shape_at(event, shapes);
       const uint32_t number = kinds_of_[run][i];
-      const Kind& kind = kinds_[number];
       out.first_name.push_back(static_cast<uint32_t>(out.names.size()));
       out.first_word.push_back(static_cast<uint32_t>(out.words.size()));
+      if (number == kNoKind) {
+        out.general.push_back(NamedRun::kNameless);
+        continue;
+      }
+      const ShapedText& text = shapes.of(event);
+      const Kind& kind = kinds_[number];
       out.names.push_back(kind.identity);
       if (kind.half != kind.identity) out.names.push_back(kind.half);
       out.general.push_back(kind.general);
@@ -203,21 +229,42 @@ class Namer {
     }
     out.first_name.push_back(static_cast<uint32_t>(out.names.size()));
     out.first_word.push_back(static_cast<uint32_t>(out.words.size()));
-    out.tainted.resize(talk.events.size());
-    out.received_at = receives_of(talk);
+    out.length = lengths_[run];
+    out.tainted.resize(out.length);
+    find_other_ends(out);
     naming_.runs.push_back(std::move(out));
   }
 
-  static std::vector<uint32_t> receives_of(const Talk& talk) {
-    std::unordered_map<uint64_t, uint32_t> by_message;
-    for (uint32_t i = 0; i < talk.events.size(); i++)
-      if (!talk.events[i].sent) by_message.try_emplace(talk.events[i].message, i);
-    std::vector<uint32_t> out(talk.events.size(), NamedRun::kNowhere);
-    for (uint32_t i = 0; i < talk.events.size(); i++)
-      if (const auto found = by_message.find(talk.events[i].message); talk.events[i].sent && found != by_message.end())
-        out[i] = found->second;
-    return out;
+  static void find_other_ends(NamedRun& run) {
+    std::unordered_map<uint64_t, uint32_t> sends, receives;  // by message
+    const auto& events = run.talk->events;
+    for (uint32_t i = 0; i < run.length; i++) (events[i].sent ? sends : receives).try_emplace(events[i].message, i);
+    for (uint32_t i = 0; i < run.length; i++) {
+      const auto& others = events[i].sent ? receives : sends;
+      const auto found = others.find(events[i].message);
+      run.other_end.push_back(found == others.end() ? NamedRun::kNowhere : found->second);
+    }
   }
+
+  // A message to somebody who was recorded, but did not receive it as long as the run lasted.
+  static bool is_lost(const TalkEvent& event) {
+    return event.sent && event.partner != TalkEvent::kOutside && event.text == TalkEvent::kUnknown;
+  }
+
+  // Of a failing run nothing counts that happens later than any passing run lasts: who waits for an answer that does
+  // not come sees more of everything than who does not wait.
+  void find_lengths() {
+    int64_t longest = -1;
+    for (const StudiedRun& run : runs_)
+      if (!run.failed && !run.talk.events.empty()) longest = std::max(longest, run.talk.events.back().ns);
+    for (const StudiedRun& run : runs_) {
+      const auto end = std::ranges::upper_bound(run.talk.events, longest, {}, &TalkEvent::ns);
+      lengths_.push_back(run.failed && longest >= 0 ? static_cast<size_t>(end - run.talk.events.begin())
+                                                    : run.talk.events.size());
+    }
+  }
+
+  static constexpr uint32_t kNoKind = ~uint32_t{0};
 
   std::span<const StudiedRun> runs_;
   Naming naming_;
@@ -225,9 +272,9 @@ class Namer {
   std::map<std::tuple<uint32_t, uint32_t, bool, std::string>, uint32_t> shape_name_;
   std::map<std::tuple<uint32_t, uint32_t, uint64_t, std::string>, uint32_t> kind_of_;
   std::vector<Kind> kinds_;
+  std::vector<size_t> lengths_;                  // by run: how many of its events count
   std::vector<std::vector<uint32_t>> kinds_of_;  // by run and event
   std::map<std::tuple<uint32_t, size_t, uint64_t>, uint32_t> name_of_;
-  std::map<uint64_t, ShapedText> unknown_;  // by length
 };
 
 }  // namespace

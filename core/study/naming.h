@@ -38,26 +38,34 @@ struct NamedRun {
   bool failed = false;
   const Talk* talk = nullptr;
   // By the number of an event in the talk: the first of its names, and one more for the end. The first name of an event
-  // is its shape; all are of its own role. The same for its words (Field::word) in fields that vary, each a hash.
+  // is its shape; all are of its own role. A message that nobody received has none. The same for its words
+  // (Field::word) in fields that vary, each a hash.
   std::vector<uint32_t> first_name{}, first_word{};
   // The name of its shape with both ends as one of several alike. It is the shape where no other role is alike.
   std::vector<uint32_t> general{};
   std::vector<uint32_t> names{};
   std::vector<uint64_t> words{};
-  // Of a message that was sent: the event that received it, the first one if there are several; kNowhere.
-  std::vector<uint32_t> received_at{};
-  static constexpr uint32_t kNowhere = ~uint32_t{0};
+  // The event at the other end of the message: that which received it, the first one if there are several, or that
+  // which sent it; kNowhere.
+  std::vector<uint32_t> other_end{};
+  static constexpr uint32_t kNowhere = ~uint32_t{0}, kNameless = ~uint32_t{0};
   // Whether an event may be a consequence of the failure (symptoms.h).
   std::vector<bool> tainted{};
 
-  size_t size() const { return talk->events.size(); }
+  // The events that count, which are the first ones of the talk: of a failing run those that happen no later than the
+  // last event of any passing run.
+  size_t length = 0;
+  size_t size() const { return length; }
   std::span<const uint32_t> names_of(size_t event) const {
     return std::span(names).subspan(first_name[event], first_name[event + 1] - first_name[event]);
   }
   std::span<const uint64_t> words_of(size_t event) const {
     return std::span(words).subspan(first_word[event], first_word[event + 1] - first_word[event]);
   }
-  uint32_t shape_of(size_t event) const { return names[first_name[event]]; }
+  // kNameless for the send of a message that was still under way when the run ended, or was lost.
+  uint32_t shape_of(size_t event) const {
+    return first_name[event] == first_name[event + 1] ? kNameless : names[first_name[event]];
+  }
 };
 
 struct Naming {

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -11,14 +12,21 @@
 
 #include <fmt/format.h>
 
+#include "core/base/counted.h"
+
 namespace friday {
 namespace {
 
-// A role whose receives have more names is looked at by shapes only, and then by as many of these as it has.
+// A role whose receives have more names is looked at by shapes only, and then by as many of these as this.
 constexpr size_t kMostNames = 3000;
+constexpr size_t kMostPairWords = size_t{1} << 26;  // of sets of runs, for the pairs of a role
 // Words that so many shapes of one role have in common are no matter of two messages.
 constexpr size_t kMostShapesOfWord = 64;
-constexpr size_t kMostSegments = 20'000;
+constexpr size_t kMostSegments = 20'000, kMostCells = size_t{1} << 26;  // of pairs of sends, times names of receives
+constexpr size_t kMostCandidates = 2'000'000;
+// How often the events of a run are looked at for `between` and `intrusion`. Where ten processes talk it is some ten
+// times; with hundreds of them, or with messages that overtake each other, it would be quadratic.
+constexpr size_t kMostLooks = 200;
 constexpr uint32_t kNone = ~uint32_t{0};
 
 // Where the untainted events with a name stand in a run: the first and the last of them.
@@ -48,19 +56,24 @@ class Grouping {
       return std::ranges::equal(out_.sets[candidate.holds], holds) &&
              std::ranges::equal(out_.sets[candidate.could], could);
     });
-    if (found == same.end()) {
+    if (found != same.end()) {
+      Candidate& candidate = out_.list[*found];
+      candidate.alike++;
+      const auto of_form = std::ranges::count(candidate.orders, order.form, &Order::form);
+      if (static_cast<size_t>(of_form) < kMostAlike) candidate.orders.push_back(order);
+    } else if (out_.list.size() < kMostCandidates) {
       same.push_back(out_.list.size());
       const size_t first = out_.sets.append(holds);
       out_.list.push_back({first, out_.sets.append(could), {order}, 1});
-      return;
+    } else if (!std::exchange(is_full_, true)) {
+      out_.left_out.push_back(fmt::format("all orders but the first {} that these runs tell apart", kMostCandidates));
     }
-    Candidate& candidate = out_.list[*found];
-    if (candidate.alike++ < kMostAlike) candidate.orders.push_back(order);
   }
 
  private:
   Candidates& out_;
   std::unordered_map<uint64_t, std::vector<size_t>> by_hash_;
+  bool is_full_ = false;
 };
 
 // The names of a role's receives, which get consecutive numbers.
@@ -68,6 +81,10 @@ struct RoleNames {
   std::vector<uint32_t> names;
   std::vector<uint32_t> number;  // by name; kNone
 };
+
+bool has_word(const NamedRun& run, size_t event, uint64_t word) {
+  return std::ranges::find(run.words_of(event), word) != run.words_of(event).end();
+}
 
 // Calls f(first, last) for each two consecutive sends of a node to one partner.
 template <typename F>
@@ -97,30 +114,45 @@ void for_each_segment_of_word(const NamedRun& run, F f) {
   }
 }
 
-bool has_word(const NamedRun& run, size_t event, uint64_t word) {
-  return std::ranges::find(run.words_of(event), word) != run.words_of(event).end();
-}
-
 // Whether a receive is not of the node that sends at `first`, and of nothing that this node has sent.
 bool comes_from_elsewhere(const NamedRun& run, size_t first, size_t event) {
   const TalkEvent &send = run.talk->events[first], &inside = run.talk->events[event];
-  return !inside.sent && inside.node != send.node && inside.partner != send.role;
+  const uint32_t sender = run.other_end[event];
+  return inside.node != send.node && (sender == NamedRun::kNowhere || run.talk->events[sender].node != send.node);
 }
 
 // Calls f(event) for each untainted receive of something from elsewhere between two messages, until it returns false.
+// `receives`: those to look at, in order. Returns how many it has looked at.
 template <typename F>
-void for_each_between(const NamedRun& run, size_t first, size_t last, F f) {
+size_t for_each_between(const NamedRun& run, size_t first, size_t last, std::span<const uint32_t> receives, F f) {
   const auto& events = run.talk->events;
-  const uint32_t from = run.received_at[first], to = run.received_at[last];
+  const uint32_t from = run.other_end[first], to = run.other_end[last];
   const bool one_receiver =
       from != NamedRun::kNowhere && to != NamedRun::kNowhere && events[from].node == events[to].node;
-  const auto is_there = [&](size_t event) { return one_receiver && events[event].node == events[from].node; };
-  const auto counts = [&](size_t event) { return !run.tainted[event] && comes_from_elsewhere(run, first, event); };
-  for (size_t event = first + 1; event < last; event++)
-    if (!is_there(event) && counts(event) && !f(event)) return;
-  for (size_t event = size_t{from} + 1; one_receiver && event < to; event++)
-    if (is_there(event) && counts(event) && !f(event)) return;
+  size_t looked = 0;
+  const auto look = [&](size_t low, size_t high, bool there) {
+    for (auto at = std::ranges::upper_bound(receives, low); at != receives.end() && *at < high; ++at, ++looked) {
+      const bool is_there = one_receiver && events[*at].node == events[from].node;
+      if (is_there == there && !run.tainted[*at] && comes_from_elsewhere(run, first, *at) && !f(*at)) return false;
+    }
+    return true;
+  };
+  if (look(first, last, false) && one_receiver) look(from, to, true);
+  return looked;
 }
+
+std::vector<uint32_t> receives_of(const NamedRun& run) {
+  std::vector<uint32_t> receives;
+  for (uint32_t event = 0; event < run.size(); event++)
+    if (!run.talk->events[event].sent) receives.push_back(event);
+  return receives;
+}
+
+// The receives with a word, in a run.
+struct WithWord {
+  std::vector<uint32_t> events;  // in order
+  std::vector<uint32_t> kinds;   // one event of each shape and node
+};
 
 class Orders {
  public:
@@ -133,18 +165,25 @@ class Orders {
         none_(inside_.words()) {
     for (size_t run = 0; run < naming.runs.size(); run++)
       for (const auto* names : {&naming.runs[run].names, &naming.runs[run].general})
-        for (uint32_t name : *names) present_.add(name, run);
+        for (uint32_t name : *names)
+          if (name != NamedRun::kNameless) present_.add(name, run);
+    for (const NamedRun& run : naming.runs) {
+      auto& by_role = receives_.emplace_back();
+      for (uint32_t event : receives_of(run)) by_role[identity(run.shape_of(event)).role].push_back(event);
+    }
+    for (uint32_t name = 0; name < naming.identities.size(); name++)
+      if (!identity(name).sent) received_[identity(name).role].push_back(name);
   }
 
   Candidates orders() {
-    for (uint32_t role = 0; role < naming_.roles.size(); role++) {
-      const RoleNames names = received_by(role);
-      pairs(names);
+    for (const auto& [role, all] : received_) {
+      if (is_general(role)) continue;  // its receives are those of several processes
+      pairs(role, names_of_role(role, all));
       matters(role);
     }
     betweens(false, [](const NamedRun& run, size_t event) { return run.names_of(event); });
     intrusions(false, [](const NamedRun& run, size_t event) { return run.shape_of(event); });
-    if (are_some_alike()) {
+    if (naming_.first_general < naming_.roles.size()) {
       betweens(true, [](const NamedRun& run, size_t event) { return std::span(run.general).subspan(event, 1); });
       intrusions(true, [](const NamedRun& run, size_t event) { return run.general[event]; });
     }
@@ -154,35 +193,32 @@ class Orders {
   Candidates contents() {
     RunSets all(1, naming_.runs.size());
     for (size_t run = 0; run < naming_.runs.size(); run++) all.add(0, run);
-    for (uint32_t name = 0; name < naming_.identities.size(); name++)
+    for (uint32_t name = 0; name < naming_.identities.size(); name++) {
       grouping_.add({Order::Form::content, {name}}, present_[name], all[0]);
+      std::vector<uint64_t> absent(all[0].begin(), all[0].end());
+      for (size_t i = 0; i < absent.size(); i++) absent[i] &= ~present_[name][i];
+      grouping_.add({Order::Form::absence, {name}}, absent, all[0]);
+    }
     return std::move(out_);
   }
 
  private:
   const Identity& identity(uint32_t name) const { return naming_.identities[name]; }
 
-  RoleNames received_by(uint32_t role) {
-    RoleNames out{{}, std::vector<uint32_t>(naming_.identities.size(), kNone)};
-    const auto gather = [&](bool only_shapes) {
-      out.names.clear();
-      for (uint32_t name = 0; name < naming_.identities.size(); name++)
-        if (identity(name).role == role && !identity(name).sent &&
-            (!only_shapes || identity(name).level == Identity::Level::shape))
-          out.names.push_back(name);
-    };
-    gather(false);
-    if (out.names.size() > kMostNames) {
-      out_.left_out.push_back(
-          fmt::format("{} receives {} different messages: values of single fields were not compared there",
-                      naming_.roles[role], out.names.size()));
-      gather(true);
+  RoleNames names_of_role(uint32_t role, const std::vector<uint32_t>& all) {
+    RoleNames out{all, std::vector<uint32_t>(naming_.identities.size(), kNone)};
+    const size_t most =
+        std::min(kMostNames, static_cast<size_t>(std::sqrt(kMostPairWords / std::max<size_t>(1, inside_.words()))));
+    if (out.names.size() > most) {
+      out_.left_out.push_back(fmt::format("values of single fields in the {} to {}",
+                                          counted(out.names.size(), "different message"), naming_.roles[role]));
+      std::erase_if(out.names, [&](uint32_t name) { return identity(name).level != Identity::Level::shape; });
     }
-    if (out.names.size() > kMostNames) {
-      out_.left_out.push_back(fmt::format("of the {} shapes of messages to {} the {} most frequent were compared",
-                                          out.names.size(), naming_.roles[role], kMostNames));
+    if (out.names.size() > most) {
+      out_.left_out.push_back(fmt::format("of the {} to {} all but the {} most frequent",
+                                          counted(out.names.size(), "shape"), naming_.roles[role], most));
       std::ranges::stable_sort(out.names, std::greater{}, [&](uint32_t name) { return count_in(present_[name]); });
-      out.names.resize(kMostNames);
+      out.names.resize(most);
     }
     for (uint32_t i = 0; i < out.names.size(); i++) out.number[out.names[i]] = i;
     return out;
@@ -201,15 +237,20 @@ class Orders {
         names, [&](uint32_t name) { return is_general(identity(name).role) || is_general(identity(name).partner); });
   }
 
-  void pairs(const RoleNames& names) {
+  std::span<const uint32_t> receives(size_t run, uint32_t role) const {
+    const auto found = receives_[run].find(role);
+    return found == receives_[run].end() ? std::span<const uint32_t>() : std::span(found->second);
+  }
+
+  void pairs(uint32_t role, const RoleNames& names) {
     const size_t count = names.names.size();
     RunSets holds(count * count, naming_.runs.size());
     for (size_t run = 0; run < naming_.runs.size(); run++) {
       std::vector<Extent> extents(count);
       std::vector<uint32_t> seen;
       const NamedRun& named = naming_.runs[run];
-      for (size_t event = 0; event < named.size(); event++) {
-        if (named.tainted[event] || named.talk->events[event].sent) continue;
+      for (uint32_t event : receives(run, role)) {
+        if (named.tainted[event]) continue;
         for (uint32_t name : named.names_of(event)) {
           const uint32_t number = names.number[name];
           if (number == kNone) continue;
@@ -221,21 +262,17 @@ class Orders {
         for (uint32_t y : seen)
           if (extents[x].before(extents[y]) && is_race(names.names[x], names.names[y])) holds.add(x * count + y, run);
     }
-    RunSets could(1, naming_.runs.size());
     for (size_t x = 0; x < count; x++)
-      for (size_t y = 0; y < count; y++) {
-        if (!is_race(names.names[x], names.names[y])) continue;
-        const RunSets both = common(present_[names.names[x]], present_[names.names[y]]);
-        grouping_.add({Order::Form::pair, {names.names[x], names.names[y]}}, holds[x * count + y], both[0]);
-      }
+      for (size_t y = 0; y < count; y++)
+        if (is_race(names.names[x], names.names[y]))
+          grouping_.add({Order::Form::pair, {names.names[x], names.names[y]}}, holds[x * count + y],
+                        common(present_[names.names[x]], present_[names.names[y]]));
   }
 
-  RunSets common(RunSet one, RunSet other) const {
-    RunSets both(0, naming_.runs.size());
-    std::vector<uint64_t> words(one.size());
-    for (size_t i = 0; i < words.size(); i++) words[i] = one[i] & other[i];
-    both.append(words);
-    return both;
+  RunSet common(RunSet one, RunSet other) {
+    common_.resize(one.size());
+    for (size_t i = 0; i < one.size(); i++) common_[i] = one[i] & other[i];
+    return common_;
   }
 
   // Pairs of shapes that have a word in common. Each word is looked at for itself.
@@ -249,9 +286,8 @@ class Orders {
     for (size_t run = 0; run < naming_.runs.size(); run++) {
       std::unordered_map<uint64_t, std::vector<Seen>> by_word;
       const NamedRun& named = naming_.runs[run];
-      for (size_t event = 0; event < named.size(); event++) {
+      for (uint32_t event : receives(run, role)) {
         const uint32_t shape = named.shape_of(event);
-        if (named.talk->events[event].sent || identity(shape).role != role) continue;
         for (uint64_t word : named.words_of(event)) {
           auto& shapes = by_word[word];
           auto same = std::ranges::find(shapes, shape, &Seen::shape);
@@ -263,7 +299,10 @@ class Orders {
         }
       }
       for (const auto& [word, shapes] : by_word) {
-        if (shapes.size() > kMostShapesOfWord) continue;
+        if (shapes.size() > kMostShapesOfWord) {
+          say_of_common_words();
+          continue;
+        }
         for (const Seen& x : shapes)
           for (const Seen& y : shapes) {
             if (!is_race(x.shape, y.shape)) continue;
@@ -278,41 +317,77 @@ class Orders {
       grouping_.add({Order::Form::matter, {names.first, names.second}}, holds[set], could[set]);
   }
 
-  bool are_some_alike() const {
-    for (uint32_t role = 0; role < naming_.roles.size(); role++)
-      if (naming_.general[role] != role) return true;
-    return false;
+  void say_of_common_words() {
+    if (!std::exchange(said_common_words_, true))
+      out_.left_out.push_back(
+          fmt::format("words that {} or more shapes of messages have in common", kMostShapesOfWord));
   }
 
-  // `names(run, event)` are the names by which events are compared; `general`: they stand for several alike where they
-  // can.
-  void betweens(bool general, const auto& names) {
-    segments_.clear();
-    for (size_t run = 0; run < naming_.runs.size(); run++)
-      for_each_segment(naming_.runs[run], [&](size_t first, size_t last) { segment(run, first, last, names); });
-    if (too_many_)
-      out_.left_out.push_back(
-          fmt::format("of pairs of consecutive sends the first {} kinds were compared", kMostSegments));
-    for (const auto& [ends, segment] : segments_)
-      for (uint32_t name = 0; name < segment.inside.size(); name++)
-        if (const uint32_t set = segment.inside[name];
-            set != kNone && (!general || says_more({ends.first, name, ends.second})))
-          grouping_.add({Order::Form::between, {ends.first, name, ends.second}}, inside_[set],
-                        common(inside_[segment.set], present_[name])[0]);
+  // Whether so many looks at a run's events are too many.
+  bool is_too_much(const NamedRun& run, size_t looks, const char* what) {
+    constexpr size_t kSmallRun = 10'000;
+    if (looks <= kMostLooks * std::max(run.size(), kSmallRun)) return false;
+    out_.left_out.push_back(
+        fmt::format("{}, since in run {} too many messages lie between two that follow each other", what, run.number));
+    return true;
   }
 
   // Two consecutive sends of a node to one partner, by their names, and what is received elsewhere meanwhile.
   struct Segment {
     size_t set = 0;                  // of runs that have one
-    std::vector<uint32_t> inside{};  // by the name of a receive: the set of runs, kNone
+    std::vector<uint32_t> inside{};  // by the number of a receive's name: the set of runs, kNone
   };
 
-  void segment(size_t run, size_t first, size_t last, const auto& names) {
+  // `names(run, event)` are the names by which events are compared; `general`: they stand for several alike where they
+  // can.
+  void betweens(bool general, const auto& names) {
+    segments_.clear();
+    inside_ = RunSets(0, naming_.runs.size());
+    number_names(names);
+    most_segments_ = std::clamp<size_t>(kMostCells / std::max<size_t>(1, numbered_.size()), 10, kMostSegments);
+    too_many_ = false;
+    for (size_t run = 0; run < naming_.runs.size(); run++) {
+      size_t looks = 0;
+      const auto receives = receives_of(naming_.runs[run]);
+      for_each_segment(naming_.runs[run], [&](size_t first, size_t last) {
+        if (looks <= kMostLooks * naming_.runs[run].size() + kMostSegments)
+          looks += segment(run, first, last, receives, names);
+      });
+      if (is_too_much(naming_.runs[run], looks, "what comes between two messages")) return;
+    }
+    if (too_many_)
+      out_.left_out.push_back(
+          fmt::format("what comes between two messages, for all but {} kinds of these", most_segments_));
+    for (const auto& [ends, segment] : segments_)
+      for (uint32_t number = 0; number < segment.inside.size(); number++) {
+        const uint32_t set = segment.inside[number], name = numbered_[number];
+        if (set == kNone || (general && !says_more({ends.first, name, ends.second}))) continue;
+        grouping_.add({Order::Form::between, {ends.first, name, ends.second}}, inside_[set],
+                      common(inside_[segment.set], present_[name]));
+      }
+  }
+
+  // Numbers the names of all receives.
+  void number_names(const auto& names) {
+    number_.assign(naming_.identities.size(), kNone);
+    numbered_.clear();
+    for (const NamedRun& run : naming_.runs)
+      for (uint32_t event : receives_of(run))
+        for (uint32_t name : names(run, event))
+          if (number_[name] == kNone) {
+            number_[name] = static_cast<uint32_t>(numbered_.size());
+            numbered_.push_back(name);
+          }
+  }
+
+  // Returns how many events were looked at.
+  size_t segment(size_t run, size_t first, size_t last, std::span<const uint32_t> receives, const auto& names) {
     const NamedRun& named = naming_.runs[run];
     std::vector<Segment*> here;
+    if (named.shape_of(first) == NamedRun::kNameless || named.shape_of(last) == NamedRun::kNameless) return 0;
     for (uint32_t x : names(named, first))
       for (uint32_t z : names(named, last)) {
-        if (segments_.size() >= kMostSegments && !segments_.contains({x, z})) {
+        if (segments_.size() >= most_segments_ && !segments_.contains({x, z})) {
           too_many_ = true;
           continue;
         }
@@ -321,12 +396,12 @@ class Orders {
         inside_.add(known->second.set, run);
         here.push_back(&known->second);
       }
-    if (named.tainted[last]) return;
-    for_each_between(named, first, last, [&](size_t event) {
+    if (named.tainted[last]) return 0;
+    return for_each_between(named, first, last, receives, [&](size_t event) {
       for (uint32_t name : names(named, event))
         for (Segment* segment : here) {
-          if (segment->inside.empty()) segment->inside.resize(naming_.identities.size(), kNone);
-          uint32_t& set = segment->inside[name];
+          if (segment->inside.empty()) segment->inside.resize(numbered_.size(), kNone);
+          uint32_t& set = segment->inside[number_[name]];
           if (set == kNone) set = static_cast<uint32_t>(inside_.append(none_));
           inside_.add(set, run);
         }
@@ -334,20 +409,18 @@ class Orders {
     });
   }
 
-  // The receives with a word, in a run: one event of each shape and node.
-  static std::unordered_map<uint64_t, std::vector<size_t>> received_with_words(const NamedRun& run) {
-    std::unordered_map<uint64_t, std::vector<size_t>> out;
-    for (size_t event = 0; event < run.size(); event++) {
-      if (run.talk->events[event].sent) continue;
+  static std::unordered_map<uint64_t, WithWord> received_with_words(const NamedRun& run) {
+    std::unordered_map<uint64_t, WithWord> out;
+    for (uint32_t event : receives_of(run))
       for (uint64_t word : run.words_of(event)) {
-        auto& kinds = out[word];
-        const bool known = std::ranges::any_of(kinds, [&](size_t each) {
+        WithWord& with = out[word];
+        with.events.push_back(event);
+        const bool known = std::ranges::any_of(with.kinds, [&](uint32_t each) {
           return run.shape_of(each) == run.shape_of(event) &&
                  run.talk->events[each].node == run.talk->events[event].node;
         });
-        if (!known && kinds.size() < kMostShapesOfWord) kinds.push_back(event);
+        if (!known && with.kinds.size() < kMostShapesOfWord) with.kinds.push_back(event);
       }
-    }
     return out;
   }
 
@@ -358,23 +431,27 @@ class Orders {
     for (size_t run = 0; run < naming_.runs.size(); run++) {
       const NamedRun& named = naming_.runs[run];
       const auto received = received_with_words(named);
+      size_t looks = 0;
       for_each_segment_of_word(named, [&](uint64_t word, size_t first, size_t last) {
         const auto with = received.find(word);
-        if (with == received.end() || with->second.size() >= kMostShapesOfWord) return;
+        if (with == received.end() || looks > kMostLooks * named.size() + kMostSegments) return;
+        if (with->second.kinds.size() >= kMostShapesOfWord) return say_of_common_words();
         const auto set_of = [&](size_t event) {
           const auto [known, is_new] =
               number.try_emplace({shape(named, first), shape(named, event), shape(named, last)}, holds.count());
           if (is_new) holds.append(none_), could.append(none_);
           return known->second;
         };
-        for (size_t event : with->second)
+        for (uint32_t event : with->second.kinds)
           if (comes_from_elsewhere(named, first, event)) could.add(set_of(event), run);
+        looks += with->second.kinds.size();
         if (named.tainted[last]) return;
-        for_each_between(named, first, last, [&](size_t event) {
-          if (has_word(named, event, word)) holds.add(set_of(event), run);
+        looks += for_each_between(named, first, last, with->second.events, [&](size_t event) {
+          holds.add(set_of(event), run);
           return true;
         });
       });
+      if (is_too_much(named, looks, "what comes between two messages about the same word")) return;
     }
     for (const auto& [shapes, set] : number)
       if (!general || says_more({shapes[0], shapes[1], shapes[2]}))
@@ -384,11 +461,16 @@ class Orders {
   const Naming& naming_;
   Candidates out_;
   Grouping grouping_;
-  RunSets present_;  // by name: the runs that have it
+  RunSets present_;                                                            // by name: the runs that have it
+  std::vector<std::unordered_map<uint32_t, std::vector<uint32_t>>> receives_;  // by run and role
+  std::map<uint32_t, std::vector<uint32_t>> received_;                         // by role: the names of its receives
   std::map<std::pair<uint32_t, uint32_t>, Segment> segments_;
   RunSets inside_;
+  std::vector<uint32_t> number_, numbered_;  // of names of receives, and the other way round
+  size_t most_segments_ = kMostSegments;
   const std::vector<uint64_t> none_;  // the empty set of runs
-  bool too_many_ = false;
+  std::vector<uint64_t> common_;
+  bool too_many_ = false, said_common_words_ = false;
 };
 
 bool has_name(const NamedRun& run, size_t event, uint32_t name) {
@@ -414,6 +496,7 @@ std::vector<size_t> events_of_matter(const NamedRun& run, const Order& order) {
   for (size_t event = 0; event < run.size(); event++) {
     if (run.tainted[event]) continue;
     const uint32_t shape = run.shape_of(event);
+    if (shape != order.names[0] && shape != order.names[1]) continue;
     for (uint64_t word : run.words_of(event)) {
       if (shape == order.names[1])
         if (const auto found = first.find(word); found != first.end()) return {found->second, event};
@@ -423,29 +506,26 @@ std::vector<size_t> events_of_matter(const NamedRun& run, const Order& order) {
   return {};
 }
 
-std::vector<size_t> events_of_between(const NamedRun& run, const Order& order) {
+std::vector<size_t> events_of_segment(const NamedRun& run, const Order& order) {
   const auto& [x, y, z] = order.names;
+  const bool of_word = order.form == Order::Form::intrusion;
+  std::vector<uint32_t> receives;  // of y
+  for (uint32_t event : receives_of(run))
+    if (of_word ? is_shape(run, event, y) : has_name(run, event, y)) receives.push_back(event);
   std::vector<size_t> found;
-  for_each_segment(run, [&](size_t first, size_t last) {
-    if (!found.empty() || run.tainted[last] || !has_name(run, first, x) || !has_name(run, last, z)) return;
-    for_each_between(run, first, last, [&](size_t event) {
-      if (has_name(run, event, y)) found = {first, event, last};
+  const auto look = [&](size_t first, size_t last, std::optional<uint64_t> word) {
+    const auto is = [&](size_t event, uint32_t name) {
+      return of_word ? is_shape(run, event, name) : has_name(run, event, name);
+    };
+    if (!found.empty() || run.tainted[last] || !is(first, x) || !is(last, z)) return;
+    for_each_between(run, first, last, receives, [&](size_t event) {
+      if (!word || has_word(run, event, *word)) found = {first, event, last};
       return found.empty();
     });
-  });
-  return found;
-}
-
-std::vector<size_t> events_of_intrusion(const NamedRun& run, const Order& order) {
-  const auto& [x, y, z] = order.names;
-  std::vector<size_t> found;
-  for_each_segment_of_word(run, [&](uint64_t word, size_t first, size_t last) {
-    if (!found.empty() || run.tainted[last] || !is_shape(run, first, x) || !is_shape(run, last, z)) return;
-    for_each_between(run, first, last, [&](size_t event) {
-      if (is_shape(run, event, y) && has_word(run, event, word)) found = {first, event, last};
-      return found.empty();
-    });
-  });
+  };
+  if (of_word)
+    for_each_segment_of_word(run, [&](uint64_t word, size_t first, size_t last) { look(first, last, word); });
+  else for_each_segment(run, [&](size_t first, size_t last) { look(first, last, std::nullopt); });
   return found;
 }
 
@@ -458,8 +538,9 @@ std::vector<size_t> events_of(const NamedRun& run, const Order& order) {
   switch (order.form) {
     case Order::Form::pair: return events_of_pair(run, order);
     case Order::Form::matter: return events_of_matter(run, order);
-    case Order::Form::between: return events_of_between(run, order);
-    case Order::Form::intrusion: return events_of_intrusion(run, order);
+    case Order::Form::between:
+    case Order::Form::intrusion: return events_of_segment(run, order);
+    case Order::Form::absence: return {};
     case Order::Form::content: break;
   }
   for (size_t event = 0; event < run.size(); event++)
@@ -469,7 +550,7 @@ std::vector<size_t> events_of(const NamedRun& run, const Order& order) {
 
 std::optional<size_t> completed_at(const NamedRun& run, const Order& order) {
   const auto events = events_of(run, order);
-  return events.empty() ? std::nullopt : std::optional(events.back());
+  return events.empty() ? std::nullopt : std::optional(std::ranges::max(events));
 }
 
 }  // namespace friday

@@ -23,20 +23,21 @@
 namespace friday {
 
 struct Order {
-  enum class Form : uint8_t { pair, matter, between, intrusion, content };
+  enum class Form : uint8_t { pair, matter, between, intrusion, content, absence };
   Form form = Form::pair;
   // Names: x and y of a pair; x, y and z of a `between` or an `intrusion`; x alone of a `content`: that there is such a
   // message.
   std::array<uint32_t, 3> names{};
 
   bool has_three() const { return form == Form::between || form == Form::intrusion; }
-  size_t count() const { return has_three() ? 3 : form == Form::content ? 1 : 2; }
+  bool has_one() const { return form == Form::content || form == Form::absence; }
+  size_t count() const { return has_three() ? 3 : has_one() ? 1 : 2; }
   bool operator==(const Order&) const = default;
 };
 
 struct Candidate {
   size_t holds, could;        // the runs in which it holds, and those with all of its messages: numbers of sets
-  std::vector<Order> orders;  // that are alike, at most kMostAlike
+  std::vector<Order> orders;  // that are alike, at most kMostAlike of each form
   size_t alike = 0;           // how many there are
 };
 
@@ -47,15 +48,15 @@ struct Candidates {
   std::vector<std::string> left_out;  // what was not looked at, in words
 };
 
-inline constexpr size_t kMostAlike = 200;
+inline constexpr size_t kMostAlike = 50;
 
 // All orders that hold in some of the runs that have their messages, and not in all of these. Tainted messages make
 // none.
 Candidates orders_of(const Naming& naming);
-// The same of the messages themselves: whether a run has such a one.
+// The same of the messages themselves: whether a run has such a one, or none.
 Candidates contents_of(const Naming& naming);
 
-// The event of the run that completes the order: the first that makes it hold; none if it does not hold there.
+// The event of the run with which the order is complete; none if it does not hold there, and of an absence.
 std::optional<size_t> completed_at(const NamedRun& run, const Order& order);
 // The events that have its names there, in the order of Order::names.
 std::vector<size_t> events_of(const NamedRun& run, const Order& order);

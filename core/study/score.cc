@@ -8,7 +8,7 @@ namespace friday {
 namespace {
 
 // 1 / (kShuffles + 1) is the smallest share that can be shown; with many candidates fewer have to do.
-constexpr size_t kShuffles = 499, kLeastShuffles = 99;
+constexpr size_t kShuffles = 499, kLeastShuffles = 199;
 constexpr size_t kMostChecks = 300'000'000;  // candidates times shuffles times words of a set
 
 // x ln x, and 0 for 0.

@@ -47,7 +47,9 @@ Shape shape_of_text(std::string_view bytes) {
     size_t end = at;
     while (end < bytes.size() && is_word(bytes[end])) end++;
     if (end == at) {
-      add_plain(shape, bytes.substr(at++, 1));
+      if (bytes[at] == '#') add_field(shape, "#", "");  // so that a mask has as many fields as it has "#"
+      else add_plain(shape, bytes.substr(at, 1));
+      at++;
       continue;
     }
     const std::string_view word = bytes.substr(at, end - at);

@@ -20,7 +20,7 @@ struct StudyRun {
 };
 
 // Keeps what was said in a run of STUDY, whose recording is there, so that the recording may be removed.
-Result<Talk> keep_messages(const std::string& study, unsigned run);
+Result<void> keep_messages(const std::string& study, unsigned run);
 
 class Study {
  public:
@@ -31,8 +31,8 @@ class Study {
   const std::vector<StudyRun>& runs() const { return runs_; }
   std::string recording_of(const StudyRun& run) const;
 
-  // What was said in a run. It is taken from the file, or else from the recording, and the file is written then. Fails
-  // with not_found if there is neither.
+  // What was said in a run. It is taken from the file, or else from the recording; the file is written then, if it can
+  // be. Fails with not_found if there is neither.
   Result<Talk> talk_of(const StudyRun& run) const;
 
  private:

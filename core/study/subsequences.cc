@@ -21,6 +21,7 @@ struct Labels {
     std::map<uint32_t, size_t> seen;
     Schedule schedule;
     for (size_t event = 0; event < run.size(); event++) {
+      if (run.shape_of(event) == NamedRun::kNameless) continue;
       const std::pair meaning(run.shape_of(event), ++seen[run.shape_of(event)]);
       const auto [known, is_new] = numbers.try_emplace(meaning, meanings.size());
       if (is_new) meanings.push_back(meaning);

@@ -16,6 +16,7 @@ std::vector<uint32_t> symptoms_of(const Naming& naming) {
     failures += run.failed;
     std::set<uint32_t> seen;
     for (size_t event = 0; event < run.size(); event++) seen.insert({run.shape_of(event), run.general[event]});
+    seen.erase(NamedRun::kNameless);
     for (uint32_t name : seen) ++(run.failed ? failing : passing)[name];
   }
   const size_t least = std::max(kLeast, static_cast<size_t>(kShare * static_cast<double>(failures) + 0.999));

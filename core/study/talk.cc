@@ -7,8 +7,8 @@
 namespace friday {
 namespace {
 
-constexpr uint64_t kMostFile = uint64_t{4} << 30;
-constexpr uint64_t kVersion = 1;  // of the file; in the place of a fingerprint
+constexpr uint64_t kMostFile = uint64_t{1} << 30;  // bytes
+constexpr uint64_t kVersion = 1;                   // of the file; in the place of a fingerprint
 
 void add_strings(CacheWriter& writer, const std::vector<std::string>& strings) {
   std::vector<uint64_t> ends;
@@ -25,6 +25,7 @@ bool take_strings(CacheReader& reader, std::vector<std::string>& strings) {
   std::vector<uint64_t> ends;
   std::vector<char> bytes;
   if (!reader.take(ends) || !reader.take(bytes)) return false;
+  if (ends.size() > bytes.size() + 1) return false;  // no two are equal, so at most one is empty
   uint64_t begin = 0;
   for (uint64_t end : ends) {
     if (end < begin || end > bytes.size()) return false;
@@ -35,11 +36,13 @@ bool take_strings(CacheReader& reader, std::vector<std::string>& strings) {
 }
 
 bool is_sound(const Talk& talk) {
-  return std::ranges::all_of(talk.events, [&](const TalkEvent& event) {
-    return event.role < talk.roles.size() && event.sent <= 1 &&
-           (event.partner < talk.roles.size() || event.partner == TalkEvent::kOutside) &&
-           (event.text < talk.texts.size() || event.text == TalkEvent::kUnknown);
-  });
+  const auto is_longer = [](const std::string& text) { return text.size() > Talk::kMostBytes; };
+  return talk.roles.size() <= Talk::kMostRoles && std::ranges::none_of(talk.texts, is_longer) &&
+         std::ranges::none_of(talk.roles, is_longer) && std::ranges::all_of(talk.events, [&](const TalkEvent& event) {
+           return event.role < talk.roles.size() && event.sent <= 1 &&
+                  (event.partner < talk.roles.size() || event.partner == TalkEvent::kOutside) &&
+                  (event.text < talk.texts.size() || event.text == TalkEvent::kUnknown);
+         });
 }
 
 }  // namespace
@@ -49,6 +52,10 @@ Result<void> Talk::write(const Beneath& file) const {
   add_strings(writer, roles);
   add_strings(writer, texts);
   writer.add(events);
+  if (writer.size() > kMostFile || !is_sound(*this))
+    return fail(ErrorCode::unsupported,
+                "{} events between {} roles are more than is kept of a run (1 GiB of messages, and {} roles)",
+                events.size(), roles.size(), kMostRoles);
   return writer.write_to(file, kVersion);
 }
 

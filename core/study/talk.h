@@ -29,15 +29,17 @@ struct TalkEvent {
 };
 
 struct Talk {
-  static constexpr size_t kMostBytes = 500;  // that are kept of a message
+  static constexpr size_t kMostBytes = 500;     // that are kept of a message
+  static constexpr size_t kMostRoles = 10'000;  // of a run
 
   std::vector<std::string> roles;
   std::vector<std::string> texts;  // no two are equal
   std::vector<TalkEvent> events;
 
-  // Fails as opening and reading the recording's traces do.
+  // Fails as opening and reading the recording's traces do, and if one of its nodes is damaged.
   static Result<Talk> of(const Recording& recording);
 
+  // Fails with unsupported if the run has more messages, or roles, than read() takes.
   Result<void> write(const Beneath& file) const;
   // Fails with bad_input if the file is no such one, or is damaged.
   static Result<Talk> read(const Beneath& file);

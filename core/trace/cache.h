@@ -33,6 +33,7 @@ class CacheWriter {
     append(values.data(), size);
     data_.resize((data_.size() + 7) & ~size_t{7});
   }
+  size_t size() const { return data_.size(); }  // bytes so far
   // Writes the file atomically, under cache/ in the recording. Makes that directory (mode 0700) if it does not exist.
   Result<void> write(const Recording& recording, const std::string& name, uint64_t fingerprint) {
     return write_to(recording.inside("cache/" + name), fingerprint);

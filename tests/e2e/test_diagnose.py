@@ -36,6 +36,30 @@ def test_a_script_decides_and_a_study_goes_on(recorder, tmp_path):
     assert few.returncode == 0 and [row["result"] for row in rows(tmp_path / "few")] == ["FAILED", "passed", "FAILED"]
 
 
+def test_the_scripts_own_exit_codes(recorder, tmp_path):
+    """They are not Friday's: one that ends with 2 or 130 has failed, and the study goes on."""
+    group = tmp_path / "group.toml"
+    group.write_text(QUICK)
+    for code in (2, 130):
+        done = diagnose(recorder, tmp_path / f"study{code}", group, "-n", "3", script=["/bin/sh", "-c", f"exit $(( {{run}} % 2 * {code} ))"])
+        assert done.returncode == 0 and done.stdout.startswith("3 runs: 2 failed, 1 passed"), done.stdout + done.stderr
+
+
+def test_a_study_is_of_one_group_and_script(recorder, tmp_path):
+    study, group = tmp_path / "study", tmp_path / "group.toml"
+    group.write_text(QUICK)
+    assert diagnose(recorder, study, group, "-n", "1", script=["/bin/true"]).returncode == 0
+    other = diagnose(recorder, study, group, "-n", "2", script=["/bin/false"])
+    assert other.returncode == 2 and "is a study of another group, script or predicate" in other.stderr and len(rows(study)) == 1
+    group.write_text(QUICK + "\n# changed\n")
+    assert diagnose(recorder, study, group, "-n", "2", script=["/bin/true"]).returncode == 2
+    series, quick = tmp_path / "series", tmp_path / "quick.toml"
+    quick.write_text(QUICK.replace("sleep 60", "true"))
+    assert recorder.run([recorder.friday, "record", "-q", "-o", series, "--until-failure", "1", "--group", quick], timeout=60).returncode == 0
+    mixed = diagnose(recorder, series, group, script=["/bin/true"])
+    assert mixed.returncode == 2 and "holds runs of `friday record --until-failure`" in mixed.stderr
+
+
 def test_what_cannot_be_diagnosed(recorder, tmp_path):
     group = tmp_path / "group.toml"
     group.write_text(QUICK)
@@ -54,12 +78,15 @@ def test_ctrl_c_and_two_at_once(recorder, tmp_path):
     slow = ["/bin/sh", "-c", f"[ {{run}} = 2 ] || exit 0; touch {flag}; sleep 100 & wait"]
     running = recorder.start([recorder.friday, "diagnose", "-o", study, "--group", group, "-n", "4", "--", *slow])
     wait_until(flag.exists, "the second run does not begin")
-    both = diagnose(recorder, study, group, script=["/bin/true"])
+    both = diagnose(recorder, study, group, script=slow)
     assert both.returncode == 2 and "another series of runs is being recorded" in both.stderr
     running.process.send_signal(signal.SIGINT)
     assert running.finish(60).returncode == 130
     assert [row["result"] for row in rows(study)] == ["passed", "interrupted"]
-    done = diagnose(recorder, study, group, "-n", "4", script=["/bin/true"])
+    flag.unlink()
+    done = diagnose(recorder, study, group, "-n", "4", script=[*slow[:2], slow[2].replace("= 2 ", "= 0 ")])
+    assert done.returncode == 2 and "another group, script" in done.stderr  # it is the script that makes a study
+    done = diagnose(recorder, study, group, "-n", "4", script=slow)
     assert done.returncode == 0 and "4 runs: 0 failed, 4 passed" in done.stdout and "1 run left out" in done.stdout, done.stdout
 
 

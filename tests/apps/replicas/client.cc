@@ -1,11 +1,12 @@
 // replicasclient --ports P,P,P,P [--entries N] [--paced N]: puts values into the store (store.h), first as fast as they
-// are acknowledged, then one every PACE milliseconds, and prints each that was acknowledged: "acknowledged VALUE as
-// entry INDEX by nNODE".
+// are acknowledged, then one after some hundred milliseconds each, and prints each that was acknowledged: "acknowledged
+// VALUE as entry INDEX by nNODE".
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -14,8 +15,9 @@
 
 using namespace replicas;
 
-// Longer than a checkpoint, so that some of the client's requests find a leader that has just written one.
-constexpr int kPace = 320;   // milliseconds
+// Longer than a checkpoint, so that some of the client's requests find a leader that has just written one; another time
+// for each, so that this does not depend on how fast the machine is.
+constexpr int kLeastPace = 310, kMostPace = 410;  // milliseconds
 constexpr int kTimeout = 4;  // milliseconds after which another node is asked; twice as many when all have been asked
 constexpr int kAtMost = 60000;  // milliseconds for one value
 
@@ -59,8 +61,10 @@ int main(int argc, char** argv) {
   uint64_t value = 1000;
   for (int i = 0; i < entries; i++)
     if (!put(value++)) return 3;
+  std::uniform_int_distribution pace(kLeastPace, kMostPace);
+  std::random_device random;
   for (int i = 0; i < paced; i++) {
-    pause_ms(kPace);
+    pause_ms(pace(random));
     if (!put(value++)) return 3;
   }
   for (int i = 0; i < 3; i++)  // what was lost is overwritten by these at the latest
