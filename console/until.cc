@@ -109,7 +109,8 @@ class Series {
     line_.clear();
     print_table();
     if (is_disk_full_) return {SeriesEnd::How::failed, code_};
-    return {interrupts_.came() ? SeriesEnd::How::interrupted : SeriesEnd::How::done, code_};
+    const bool is_interrupted = is_interrupted_ || interrupts_.came();
+    return {is_interrupted ? SeriesEnd::How::interrupted : SeriesEnd::How::done, code_};
   }
 
  private:
@@ -184,6 +185,7 @@ class Series {
     passed_ += passed;
     tell(rows_.back(), run);
     is_disk_full_ = disk_was_full(run.launch);
+    is_interrupted_ = run.result == GroupRun::Result::interrupted;
     const bool is_judged = passed || run.result == GroupRun::Result::failed;
     const bool is_kept = is_judged && !is_disk_full_ && keep_what_was_said(number);
     if (passed && is_kept) FRIDAY_TRY_VOID(keep_good());
@@ -287,7 +289,7 @@ class Series {
   std::vector<Row> rows_;
   std::deque<size_t> good_;  // rows of good runs whose recordings are there
   unsigned failed_ = 0, passed_ = 0;
-  bool is_disk_full_ = false;
+  bool is_disk_full_ = false, is_interrupted_ = false;
   int code_ = 0;
   Clock::time_point began_;
 };

@@ -1,0 +1,136 @@
+// What a recording says of what was said in it.
+#include <gtest/gtest.h>
+
+#include "core/study/talk.h"
+#include "tests/unit/trace_world.h"
+
+namespace friday {
+namespace {
+
+using testing::connect_streams;
+using testing::inet;
+using testing::Script;
+using testing::World;
+
+// "0 sends `hello` (5) to 1", a line for each event, in their order.
+std::string said(const World& world) {
+  const auto talk = Talk::of(*world.opened);
+  if (!talk) return describe(talk.error());
+  std::string lines;
+  for (const TalkEvent& event : talk->events) {
+    const std::string text = event.text == TalkEvent::kUnknown ? "?" : talk->texts[event.text];
+    const std::string other = event.partner == TalkEvent::kOutside ? "outside" : talk->roles[event.partner];
+    lines += fmt::format("{} {} `{}` ({}) {} {}\n", event.node, event.sent ? "sends" : "receives", text, event.length,
+                         event.sent ? "to" : "from", other);
+  }
+  return lines;
+}
+
+struct Pair {
+  Script client{0}, server{1};
+  Pair() { connect_streams(client, server); }
+  std::string said() { return friday::said(World({&client, &server})); }
+  // What a node is called.
+  std::string name(uint32_t node) {
+    const World world({&client, &server});
+    return world.opened->find(NodeId{node})->name;
+  }
+};
+
+TEST(Gather, TwoMessagesInOneReceive) {
+  Pair pair;
+  pair.client.send(100, 1, "first ");
+  pair.client.send(200, 1, "second");
+  pair.server.receive(300, 1, "first second");
+  const std::string zero = pair.name(0), one = pair.name(1);
+  EXPECT_EQ(pair.said(), fmt::format("0 sends `first ` (6) to {1}\n0 sends `second` (6) to {1}\n"
+                                     "1 receives `first ` (6) from {0}\n1 receives `second` (6) from {0}\n",
+                                     zero, one));
+}
+
+TEST(Gather, OneMessageInThreeReceivesHasComeWithTheLast) {
+  Pair pair;
+  pair.client.send(100, 1, "abcdefghi");
+  pair.server.receive(200, 1, "abc");
+  pair.server.receive(300, 1, "def");
+  pair.server.plain(350);
+  pair.server.receive(400, 1, "ghi");
+  const World world({&pair.client, &pair.server});
+  const auto talk = Talk::of(*world.opened);
+  ASSERT_TRUE(talk);
+  ASSERT_EQ(talk->events.size(), 2u);
+  EXPECT_EQ(talk->events[1].event, 3u);
+  EXPECT_EQ(talk->texts[talk->events[1].text], "abcdefghi");
+  EXPECT_EQ(talk->events[0].message, talk->events[1].message);
+}
+
+TEST(Gather, WhatWasUnderWayAtTheEndWasNotReceived) {
+  Pair pair;
+  pair.client.send(100, 1, "all of it");
+  pair.server.receive(200, 1, "all of it");
+  pair.client.send(300, 1, "half of it is received");
+  pair.server.receive(400, 1, "half of it");
+  pair.client.send(500, 1, "none of it is");
+  const std::string zero = pair.name(0), one = pair.name(1);
+  EXPECT_EQ(pair.said(), fmt::format("0 sends `all of it` (9) to {1}\n1 receives `all of it` (9) from {0}\n"
+                                     "0 sends `?` (22) to {1}\n0 sends `?` (13) to {1}\n",
+                                     zero, one));
+}
+
+TEST(Gather, SomebodyWhoWasNotRecordedIsOutside) {
+  Script server(0);
+  server.channel(1, format::kChannelStream, 5, inet("127.0.0.1", 80), inet("127.0.0.1", 40000));
+  server.receive(100, 1, "GET /");
+  server.send(200, 1, "404");
+  EXPECT_EQ(said(World({&server})), "0 receives `GET /` (5) from outside\n0 sends `?` (3) to outside\n");
+}
+
+TEST(Gather, WhatAProcessSaysToItselfIsNoMessage) {
+  Script loop(0);
+  loop.channel(1, format::kChannelPipe, 5, {}, {}, 77);
+  loop.send(100, 1, "!");
+  loop.receive(200, 1, "!");
+  loop.channel(2, format::kChannelStream, 6, inet("127.0.0.1", 80), inet("127.0.0.1", 40000));
+  loop.channel(3, format::kChannelStream, 7, inet("127.0.0.1", 40000), inet("127.0.0.1", 80));
+  loop.send(300, 2, "wake");
+  loop.receive(400, 3, "wake");
+  EXPECT_EQ(said(World({&loop})), "");
+}
+
+TEST(Gather, WhatWasOnlyLookedAtIsReceivedOnce) {
+  Pair pair;
+  pair.client.send(100, 1, "look");
+  pair.server.receive(200, 1, "look", nullptr, format::kPeek);
+  pair.server.receive(300, 1, "look");
+  const World world({&pair.client, &pair.server});
+  const auto talk = Talk::of(*world.opened);
+  ASSERT_TRUE(talk);
+  ASSERT_EQ(talk->events.size(), 2u);
+  EXPECT_EQ(talk->events[1].event, 1u);
+}
+
+TEST(Gather, ADatagramToManyIsOneMessage) {
+  std::vector<std::unique_ptr<Script>> nodes;
+  for (uint8_t n = 0; n < 3; n++) {
+    nodes.push_back(std::make_unique<Script>(n));
+    nodes[n]->channel(1, format::kChannelDatagram, 3, inet("0.0.0.0", 7000), {});
+    nodes[n]->datagrams[1] = true;
+  }
+  const auto everyone = inet("224.0.0.5", 7000), first = inet("10.0.0.1", 7000);
+  nodes[0]->send(100, 1, "hello to everybody", &everyone);
+  nodes[1]->receive(200, 1, "hello to everybody", &first);
+  nodes[2]->receive(300, 1, "hello to everybody", &first);
+  nodes[1]->receive(400, 1, "", &first);  // empty, and from somebody else
+  const World world({nodes[0].get(), nodes[1].get(), nodes[2].get()});
+  const auto talk = Talk::of(*world.opened);
+  ASSERT_TRUE(talk);
+  ASSERT_EQ(talk->events.size(), 4u);
+  for (size_t i : {1, 2}) {
+    EXPECT_EQ(talk->events[i].message, talk->events[0].message);
+    EXPECT_EQ(talk->texts[talk->events[i].text], "hello to everybody");
+  }
+  EXPECT_EQ(talk->events[3].length, 0u);
+}
+
+}  // namespace
+}  // namespace friday
