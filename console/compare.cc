@@ -32,7 +32,7 @@ struct Gathered {
   std::map<std::string, size_t> reasons;  // of failures: how often
 };
 
-Result<Gathered> gather(const Study& study) {
+Result<Gathered> gather(const char* command, const Study& study) {
   Gathered out;
   size_t events = 0;
   auto told = std::chrono::steady_clock::now();
@@ -57,7 +57,7 @@ Result<Gathered> gather(const Study& study) {
     out.runs.push_back({run.number, failed, std::move(*talk)});
     if (const auto now = std::chrono::steady_clock::now(); now - told > std::chrono::seconds(2)) {
       told = now;
-      say(stderr, "friday compare: reading what was said: {} of {}\n", out.runs.size(),
+      say(stderr, "friday {}: reading what was said: {} of {}\n", command, out.runs.size(),
           counted(study.runs().size(), "run"));
     }
   }
@@ -313,7 +313,7 @@ class Report {
 int compare_study(const char* command, const std::string& directory, const ComparisonOptions& options) {
   auto study = Study::open(directory);
   if (!study) return complain(command, study.error());
-  auto gathered = gather(*study);
+  auto gathered = gather(command, *study);
   if (!gathered) return complain(command, gathered.error());
   const Comparison comparison = compare(gathered->runs, options.most);
   const Report report(*gathered, comparison);

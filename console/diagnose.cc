@@ -100,6 +100,8 @@ Result<void> claim_study(const DiagnoseOptions& options, const Done& done) {
                 "{} holds runs of `friday record --until-failure`: `friday compare {}` compares them; name another "
                 "directory for a study of its own",
                 options.study, options.study);
+  std::error_code error;
+  if (std::filesystem::exists(options.study + "/recording.json", error)) return {};  // the series will refuse it
   if (mkdir(options.study.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno(errno, fmt::format("cannot create {}", options.study));
   return write_beneath(place, asked.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -249,6 +249,7 @@ class Series {
         {"run", row.number}, {"result", name_of(row.result)}, {"seconds", row.seconds}, {"why", row.why},
         {"code", run.code},  {"recording", row.kept},         {"programs", programs}};
     if (row.seed) line["seed"] = *row.seed;
+    if (is_disk_full_) line["incomplete"] = true;
     FRIDAY_TRY(file, open_file(directory_ + "/runs.jsonl", O_WRONLY | O_CREAT | O_APPEND));
     const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     return write_all(file.get(), std::as_bytes(std::span(text)));

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <future>
 #include <map>
 #include <optional>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -42,35 +42,57 @@ struct Extent {
 // Puts orders that cannot be told apart together.
 class Grouping {
  public:
-  explicit Grouping(Candidates& out) : out_(out) {}
+  // Goes on with the candidates that there are.
+  explicit Grouping(Candidates& out) : out_(out) {
+    for (size_t i = 0; i < out.list.size(); i++)
+      by_hash_[hash_of(out.sets[out.list[i].holds], out.sets[out.list[i].could])].push_back(i);
+  }
 
   // `holds` are runs of `could`.
   void add(const Order& order, RunSet holds, RunSet could) {
     const size_t held = count_in(holds);
     if (held == 0 || held == count_in(could)) return;
-    const uint64_t hash =
-        XXH3_64bits_withSeed(holds.data(), holds.size_bytes(), XXH3_64bits(could.data(), could.size_bytes()));
-    auto& same = by_hash_[hash];
+    if (Candidate* candidate = find(holds, could)) {
+      candidate->alike++;
+      const auto of_form = std::ranges::count(candidate->orders, order.form, &Order::form);
+      if (static_cast<size_t>(of_form) < kMostAlike) candidate->orders.push_back(order);
+    }
+  }
+
+  // Adds what was found of other forms of order.
+  void add(const Candidates& others) {
+    for (const Candidate& each : others.list)
+      if (Candidate* candidate = find(others.sets[each.holds], others.sets[each.could])) {
+        candidate->alike += each.alike;
+        candidate->orders.insert(candidate->orders.end(), each.orders.begin(), each.orders.end());
+      }
+    out_.left_out.insert(out_.left_out.end(), others.left_out.begin(), others.left_out.end());
+  }
+
+ private:
+  static uint64_t hash_of(RunSet holds, RunSet could) {
+    return XXH3_64bits_withSeed(holds.data(), holds.size_bytes(), XXH3_64bits(could.data(), could.size_bytes()));
+  }
+
+  // The candidate with these sets, which is made if it is new; null if there are too many.
+  Candidate* find(RunSet holds, RunSet could) {
+    auto& same = by_hash_[hash_of(holds, could)];
     const auto found = std::ranges::find_if(same, [&](size_t each) {
       const Candidate& candidate = out_.list[each];
       return std::ranges::equal(out_.sets[candidate.holds], holds) &&
              std::ranges::equal(out_.sets[candidate.could], could);
     });
-    if (found != same.end()) {
-      Candidate& candidate = out_.list[*found];
-      candidate.alike++;
-      const auto of_form = std::ranges::count(candidate.orders, order.form, &Order::form);
-      if (static_cast<size_t>(of_form) < kMostAlike) candidate.orders.push_back(order);
-    } else if (out_.list.size() < kMostCandidates) {
-      same.push_back(out_.list.size());
-      const size_t first = out_.sets.append(holds);
-      out_.list.push_back({first, out_.sets.append(could), {order}, 1});
-    } else if (!std::exchange(is_full_, true)) {
-      out_.left_out.push_back(fmt::format("all orders but the first {} that these runs tell apart", kMostCandidates));
+    if (found != same.end()) return &out_.list[*found];
+    if (out_.list.size() == kMostCandidates) {
+      if (!std::exchange(is_full_, true))
+        out_.left_out.push_back(fmt::format("all orders but the first {} that these runs tell apart", kMostCandidates));
+      return nullptr;
     }
+    same.push_back(out_.list.size());
+    const size_t first = out_.sets.append(holds);
+    return &out_.list.emplace_back(Candidate{first, out_.sets.append(could), {}, 0});
   }
 
- private:
   Candidates& out_;
   std::unordered_map<uint64_t, std::vector<size_t>> by_hash_;
   bool is_full_ = false;
@@ -99,10 +121,19 @@ void for_each_segment(const NamedRun& run, F f) {
   }
 }
 
+struct SendsOfWord {
+  uint32_t node, partner;
+  uint64_t word;
+  bool operator==(const SendsOfWord&) const = default;
+};
+struct HashOfSends {
+  size_t operator()(const SendsOfWord& key) const { return XXH3_64bits(&key, sizeof key); }
+};
+
 // The same of sends that have a word in common, and are consecutive among those with it: f(word, first, last).
 template <typename F>
 void for_each_segment_of_word(const NamedRun& run, F f) {
-  std::map<std::tuple<uint32_t, uint32_t, uint64_t>, size_t> sends;  // (node, partner, word) -> its last send
+  std::unordered_map<SendsOfWord, size_t, HashOfSends> sends;  // the last one
   for (size_t event = 0; event < run.size(); event++) {
     const TalkEvent& send = run.talk->events[event];
     if (!send.sent || send.partner == TalkEvent::kOutside) continue;
@@ -175,18 +206,23 @@ class Orders {
       if (!identity(name).sent) received_[identity(name).role].push_back(name);
   }
 
-  Candidates orders() {
+  // Orders of two messages, and of three about the same word.
+  Candidates of_two_and_of_words() {
     for (const auto& [role, all] : received_) {
       if (is_general(role)) continue;  // its receives are those of several processes
       pairs(role, names_of_role(role, all));
       matters(role);
     }
-    betweens(false, [](const NamedRun& run, size_t event) { return run.names_of(event); });
     intrusions(false, [](const NamedRun& run, size_t event) { return run.shape_of(event); });
-    if (naming_.first_general < naming_.roles.size()) {
+    if (are_some_alike()) intrusions(true, [](const NamedRun& run, size_t event) { return run.general[event]; });
+    return std::move(out_);
+  }
+
+  // Orders of three messages.
+  Candidates of_three() {
+    betweens(false, [](const NamedRun& run, size_t event) { return run.names_of(event); });
+    if (are_some_alike())
       betweens(true, [](const NamedRun& run, size_t event) { return std::span(run.general).subspan(event, 1); });
-      intrusions(true, [](const NamedRun& run, size_t event) { return run.general[event]; });
-    }
     return std::move(out_);
   }
 
@@ -224,6 +260,7 @@ class Orders {
     return out;
   }
 
+  bool are_some_alike() const { return naming_.first_general < naming_.roles.size(); }
   bool is_general(uint32_t role) const { return role != TalkEvent::kOutside && naming_.is_general(role); }
   // Whether the order of two receives of a role is one between senders.
   bool is_race(uint32_t x, uint32_t y) const {
@@ -531,7 +568,12 @@ std::vector<size_t> events_of_segment(const NamedRun& run, const Order& order) {
 
 }  // namespace
 
-Candidates orders_of(const Naming& naming) { return Orders(naming).orders(); }
+Candidates orders_of(const Naming& naming) {
+  auto of_three = std::async(std::launch::async, [&] { return Orders(naming).of_three(); });
+  Candidates out = Orders(naming).of_two_and_of_words();
+  Grouping(out).add(of_three.get());
+  return out;
+}
 Candidates contents_of(const Naming& naming) { return Orders(naming).contents(); }
 
 std::vector<size_t> events_of(const NamedRun& run, const Order& order) {

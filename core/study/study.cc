@@ -21,6 +21,7 @@ Result<StudyRun> parse(const std::string& line, const std::string& path) {
   if (result == "passed") run.result = StudyRun::Result::passed;
   if (result == "FAILED") run.result = StudyRun::Result::failed;
   if (result == "interrupted") run.result = StudyRun::Result::interrupted;
+  if (json.contains("incomplete") && json["incomplete"] == true) run.result = StudyRun::Result::undecided;
   if (json.contains("why") && json["why"].is_string()) run.why = json["why"];
   return run;
 }

@@ -12,7 +12,7 @@
 namespace friday {
 
 struct StudyRun {
-  // Undecided: a predicate came to no answer. Interrupted: by the user.
+  // Undecided: a predicate came to no answer, or the disk was full. Interrupted: by the user.
   enum class Result { passed, failed, undecided, interrupted };
   unsigned number = 0;
   Result result = Result::undecided;

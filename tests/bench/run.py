@@ -3,7 +3,7 @@
 
     run.py [NAME...] [--json FILE] [--markdown docs/performance.md]
 
-Names: record, fidelity, replay, stops, console, always (without names, all of these), history and evaluation, each of which takes half an hour (with
+Names: record, fidelity, replay, stops, console, always, diagnose (without names, all of these), history and evaluation, each of which takes half an hour (with
 --short some minutes); evaluation writes docs/evaluation.md. --json writes {"NAME": {"KEY": number}}. --markdown replaces the table between the
 markers in that page; rows of benchmarks that did not run stay. The build in $FRIDAY_BUILD is used, by default build/release. The exit
 code is 0 if every benchmark ran, and 1 if one could not.
@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True
 
 import always  # noqa: E402
 import console  # noqa: E402
+import diagnose  # noqa: E402
 import evaluation  # noqa: E402
 import fidelity  # noqa: E402
 import history  # noqa: E402
@@ -28,7 +29,7 @@ import replay  # noqa: E402
 import stops  # noqa: E402
 from support import Bench, Number, Unavailable, short  # noqa: E402
 
-BENCHMARKS = {module.NAME: module for module in (record, fidelity, replay, stops, console, always, history, evaluation)}
+BENCHMARKS = {module.NAME: module for module in (record, fidelity, replay, stops, console, always, diagnose, history, evaluation)}
 ASKED_FOR = (history.NAME, evaluation.NAME)  # take too long to run unless they are named
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 

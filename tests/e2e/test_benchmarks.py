@@ -33,7 +33,7 @@ def keys_of(recorder, name):
 
 
 @pytest.mark.limit(900)
-@pytest.mark.parametrize("name", ["fidelity", "stops", "evaluation", "console", "always", "history"])
+@pytest.mark.parametrize("name", ["fidelity", "stops", "evaluation", "console", "always", "diagnose", "history"])
 def test_a_short_run_finds_every_number(recorder, name, debug_registers_report):
     numbers, keys = run_quick(recorder, name, 800), keys_of(recorder, name)
     if name == "console":

@@ -94,9 +94,9 @@ def test_studies_that_are_no_good(recorder, tmp_path):
     assert "does not describe a run: nonsense" in compare(recorder, study).stderr
     runs.write_text('{"run":1,"result":"passed"}\n{"run":1,"result":"FAILED"}\n')
     assert "lists run 1 twice" in compare(recorder, study).stderr
-    runs.write_text('{"run":1,"result":"passed"}\n{"run":2,"result":"FAILED","why":"x"}\n{"run":3,"result":"undecided"}\n{"run":4,"res')
+    runs.write_text('{"run":1,"result":"passed"}\n{"run":2,"result":"FAILED","why":"x"}\n{"run":3,"result":"undecided"}\n{"run":5,"result":"FAILED","incomplete":true}\n{"run":4,"res')
     answer = compared(recorder, study)
-    assert (answer["runs"], answer["undecided"], answer["gone"], answer["verdict"]) == (0, 1, 2, "all passed")
+    assert (answer["runs"], answer["undecided"], answer["gone"], answer["verdict"]) == (0, 2, 2, "all passed")
     (study / "messages").mkdir()
     (study / "messages" / "run-1").write_bytes(b"\0" * 100)
     kept = compared(recorder, study)

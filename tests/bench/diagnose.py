@@ -1,0 +1,74 @@
+"""Measures what comparing many runs takes, on a study that friday_study_make writes: a service of a dozen processes, of whose runs every fifth fails
+because what a third one writes about a key comes between two looks at it. And what the booking service of tests/apps leaves of a run.
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import time
+
+from support import Bench, Key, Number, ROOT, Unavailable, median
+
+NAME = "diagnose"
+KEYS = {
+    "compare_s": Key("s", "<= 10", "`friday compare` on a study of 100 runs of 100,000 events, whose messages were kept"),
+    "compare_mib": Key("MiB", "", "the most memory that it takes"),
+    "compare_rank": Key("", "1", "at which place of its findings the planted order stands; 0: it is not among them"),
+    "kept_bytes_per_event": Key("bytes", "", "what is kept of a run of that study, for each message sent or received"),
+    "booking_runs_s": Key("s", "", "a run of the booking service by `friday diagnose`, with its messages kept"),
+    "booking_rank": Key("", "1", "at which place of 50 runs of it the order stands that makes the price wrong"),
+}
+
+
+def is_planted(finding: dict) -> bool:
+    texts = [message["text"] for message in finding["messages"]]
+    return finding["form"] == "intrusion" and "SET key:" in texts[1] and "GET key:" in texts[0] and "GET key:" in texts[2]
+
+
+def is_price_between(finding: dict) -> bool:
+    texts = [message["text"] for message in finding["messages"]]
+    return finding["form"] in ("between", "intrusion") and "SET price:" in texts[1]
+
+
+def place_of(findings: list[dict], is_it) -> float:
+    return next((place for place, finding in enumerate(findings, 1) if is_it(finding)), 0)
+
+
+def compare(bench: Bench, study: pathlib.Path) -> tuple[dict, float, float]:
+    """The answer, the seconds and the mebibytes."""
+    began = time.perf_counter()
+    process = bench.start([bench.friday, "compare", "--json", study])
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    seconds, text = time.perf_counter() - began, process.log.read_text()
+    if process.returncode:
+        raise RuntimeError(f"friday compare: status {process.returncode}\n{text[-2000:]}")
+    return json.loads(text[text.index("{"):]), seconds, usage.ru_maxrss / 1024
+
+
+def synthetic(bench: Bench) -> dict[str, Number]:
+    maker = bench.build / "bin" / "friday_study_make"
+    if not maker.exists():
+        raise Unavailable(f"{maker} is not built: it belongs to the tests")
+    runs, events = (20, 2000) if bench.quick else (100, 100_000)
+    study = bench.path("study")
+    bench.run([maker, study, runs, events], timeout=600)
+    kept = sum(file.stat().st_size for file in (study / "messages").iterdir())
+    answers = [compare(bench, study) for _ in range(1 if bench.quick else 3)]
+    return {"compare_s": median(seconds for _, seconds, _ in answers), "compare_mib": median(memory for _, _, memory in answers),
+            "compare_rank": Number(place_of(answers[0][0]["orders"], is_planted)), "kept_bytes_per_event": Number(kept / (runs * events))}
+
+
+def booking(bench: Bench) -> dict[str, Number]:
+    place, study, runs = ROOT / "tests" / "apps" / "booking", bench.path("booking"), 4 if bench.quick else 50
+    began = time.perf_counter()
+    bench.run([bench.friday, "diagnose", "-q", "-o", study, "--group", place / "service.toml", "-n", runs, "--keep", "0", "--",
+               "/usr/bin/python3", place / "customer.py", "{port:web}", "{port:redis}", "f1"], timeout=900)
+    seconds = (time.perf_counter() - began) / runs
+    answer, _, _ = compare(bench, study)
+    return {"booking_runs_s": Number(seconds), "booking_rank": Number(place_of(answer["orders"], is_price_between))}
+
+
+def run(bench: Bench) -> dict[str, Number]:
+    return synthetic(bench) | booking(bench)
