@@ -246,7 +246,11 @@ class Report {
     }
   }
 
-  static std::string chance_text(double p) { return fmt::format("{}{:.1f} %", p <= 0.01 ? "at most " : "", 100 * p); }
+  // The smallest share that so many shuffles can show is a bound, not an estimate.
+  std::string chance_text(double p) const {
+    const bool is_least = p * static_cast<double>(comparison_.shuffles + 1) < 1.5;
+    return fmt::format("{}{:.1f} %", is_least ? "at most " : "", 100 * p);
+  }
 
   void print_examples(const Finding& finding) const {
     std::string text;
