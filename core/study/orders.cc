@@ -360,10 +360,14 @@ class Orders {
           fmt::format("words that {} or more shapes of messages have in common", kMostShapesOfWord));
   }
 
-  // Whether so many looks at a run's events are too many.
-  bool is_too_much(const NamedRun& run, size_t looks, const char* what) {
+  static size_t most_looks(const NamedRun& run) {
     constexpr size_t kSmallRun = 10'000;
-    if (looks <= kMostLooks * std::max(run.size(), kSmallRun)) return false;
+    return kMostLooks * std::max(run.size(), kSmallRun);
+  }
+
+  // Whether so many looks at a run's events were too many, so that not all was seen.
+  bool is_too_much(const NamedRun& run, size_t looks, const char* what) {
+    if (looks <= most_looks(run)) return false;
     out_.left_out.push_back(
         fmt::format("{}, since in run {} too many messages lie between two that follow each other", what, run.number));
     return true;
@@ -387,8 +391,7 @@ class Orders {
       size_t looks = 0;
       const auto receives = receives_of(naming_.runs[run]);
       for_each_segment(naming_.runs[run], [&](size_t first, size_t last) {
-        if (looks <= kMostLooks * naming_.runs[run].size() + kMostSegments)
-          looks += segment(run, first, last, receives, names);
+        if (looks <= most_looks(naming_.runs[run])) looks += segment(run, first, last, receives, names);
       });
       if (is_too_much(naming_.runs[run], looks, "what comes between two messages")) return;
     }
@@ -471,7 +474,7 @@ class Orders {
       size_t looks = 0;
       for_each_segment_of_word(named, [&](uint64_t word, size_t first, size_t last) {
         const auto with = received.find(word);
-        if (with == received.end() || looks > kMostLooks * named.size() + kMostSegments) return;
+        if (with == received.end() || looks > most_looks(named)) return;
         if (with->second.kinds.size() >= kMostShapesOfWord) return say_of_common_words();
         const auto set_of = [&](size_t event) {
           const auto [known, is_new] =
