@@ -84,8 +84,8 @@ class Report {
       fmt::print("\n");
     }
     fmt::print("{}\n", printable(verdict()));
-    print_findings(comparison_.orders, comparison_.verdict == Comparison::Verdict::order);
-    if (comparison_.verdict == Comparison::Verdict::content) print_findings(comparison_.contents, true);
+    print_findings(comparison_.orders);
+    if (comparison_.verdict == Comparison::Verdict::content) print_findings(comparison_.contents);
     for (const std::string& text : comparison_.left_out) say("not compared: {}\n", text);
   }
 
@@ -229,10 +229,9 @@ class Report {
     return fmt::format("receives `{}` from {}", shortened(identity.text), role(identity.partner));
   }
 
-  void print_findings(const std::vector<Finding>& findings, bool claimed) const {
+  void print_findings(const std::vector<Finding>& findings) const {
     size_t number = 0;
     for (const Finding& each : findings) {
-      if (claimed && !is_claim(each, comparison_.failures)) continue;
       const Split& split = each.split;
       fmt::print("\n");
       say("{:>3}. {}\n", ++number, text_of(each.order));

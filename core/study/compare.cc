@@ -32,26 +32,22 @@ double mean_completion(const Naming& naming, const Order& order) {
   return count ? sum / static_cast<double>(count) : std::numeric_limits<double>::infinity();
 }
 
-bool accounts_for_most(const Split& split, size_t failures) {
-  return static_cast<double>(split.failing_with) >= kLeastShare * static_cast<double>(failures);
-}
-
 class Ranking {
  public:
   Ranking(const Naming& naming, const Candidates& candidates, const Outcome& outcome)
       : naming_(naming), candidates_(candidates), outcome_(outcome), scored_(scored(candidates, outcome)) {
     if (!scored_.empty()) chance_ = by_chance(candidates, outcome);
+    has_claim_ = std::ranges::any_of(scored_, [&](const Scored& each) { return is_claim(each); });
   }
 
   std::vector<Finding> findings(size_t most) const {
-    const bool only_claims = has_claim();
     std::vector<Finding> list;
     for (size_t i = 0; i < scored_.size() && list.size() < most;) {
       size_t end = i;  // of those that are equally strong
       while (end < scored_.size() && end - i < kMostEqual && scored_[end].g > scored_[i].g - 1e-9) end++;
       std::vector<std::pair<double, Finding>> equal;
       for (; i < end; i++)
-        if (!only_claims || is_claim(scored_[i])) equal.push_back(finding(scored_[i]));
+        if (!has_claim_ || is_claim(scored_[i])) equal.push_back(finding(scored_[i]));
       std::ranges::stable_sort(equal, {}, [](const auto& each) { return each.first; });
       for (auto& [when, finding] : equal)
         if (list.size() < most) list.push_back(std::move(finding));
@@ -59,9 +55,7 @@ class Ranking {
     return list;
   }
 
-  bool has_claim() const {
-    return std::ranges::any_of(scored_, [&](const Scored& each) { return is_claim(each); });
-  }
+  bool has_claim() const { return has_claim_; }
   size_t shuffles() const { return chance_.size(); }
 
   // The G that an order needs to be claimed. Few runs have no more than some G to give, so that what it takes in more
@@ -75,7 +69,8 @@ class Ranking {
 
  private:
   bool is_claim(const Scored& scored) const {
-    return p_of(scored.g, chance_) <= kMostP && accounts_for_most(scored.split, outcome_.failures);
+    return p_of(scored.g, chance_) <= kMostP &&
+           static_cast<double>(scored.split.failing_with) >= kLeastShare * static_cast<double>(outcome_.failures);
   }
 
   // With when it is completed.
@@ -95,7 +90,7 @@ class Ranking {
                 .p = p_of(scored.g, chance_)};
     for (size_t i = 1; i < timed.size(); i++) out.alike.push_back(timed[i].second);
     for (size_t run = 0; run < outcome_.runs; run++) {
-      const auto in = [&](size_t set) { return (candidates_.sets[set][run / 64] >> run % 64 & 1) != 0; };
+      const auto in = [&](size_t set) { return contains(candidates_.sets[set], run); };
       const bool failed = naming_.runs[run].failed;
       if (failed && in(candidate.holds) && out.failing.size() < kMostExamples) out.failing.push_back(run);
       if (!failed && in(candidate.could) && !in(candidate.holds) && out.passing.size() < kMostExamples)
@@ -109,6 +104,7 @@ class Ranking {
   const Outcome& outcome_;
   std::vector<Scored> scored_;
   std::vector<double> chance_;
+  bool has_claim_ = false;
 };
 
 // Two runs have the same if each process has received messages of the same shapes in the same order.
@@ -129,10 +125,6 @@ size_t count_schedules(const Naming& naming) {
 }
 
 }  // namespace
-
-bool is_claim(const Finding& finding, size_t failures) {
-  return finding.p <= kMostP && accounts_for_most(finding.split, failures);
-}
 
 Comparison compare(std::span<const StudiedRun> runs, size_t most) {
   Comparison out;

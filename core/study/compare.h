@@ -58,8 +58,6 @@ struct Comparison {
 inline constexpr double kMostP = 0.005;
 inline constexpr double kLeastShare = 0.5;
 
-bool is_claim(const Finding& finding, size_t failures);
-
 // `most`: findings of each kind. `runs` must stay as long as the Comparison does.
 Comparison compare(std::span<const StudiedRun> runs, size_t most);
 

@@ -58,7 +58,5 @@ Candidates contents_of(const Naming& naming);
 
 // The event of the run with which the order is complete; none if it does not hold there, and of an absence.
 std::optional<size_t> completed_at(const NamedRun& run, const Order& order);
-// The events that have its names there, in the order of Order::names.
-std::vector<size_t> events_of(const NamedRun& run, const Order& order);
 
 }  // namespace friday

@@ -30,6 +30,7 @@ class RunSets {
   std::vector<uint64_t> bits_;
 };
 
+inline bool contains(RunSet set, size_t run) { return (set[run / 64] >> run % 64 & 1) != 0; }
 inline size_t count_in(RunSet set) {
   size_t count = 0;
   for (uint64_t word : set) count += static_cast<size_t>(std::popcount(word));

@@ -18,7 +18,7 @@ namespace {
 std::set<size_t> runs_of(RunSet set, size_t runs) {
   std::set<size_t> out;
   for (size_t run = 0; run < runs; run++)
-    if (set[run / 64] >> run % 64 & 1) out.insert(run);
+    if (contains(set, run)) out.insert(run);
   return out;
 }
 
