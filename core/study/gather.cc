@@ -12,6 +12,7 @@
 #include "core/study/talk.h"
 #include "core/trace/facts.h"
 #include "core/trace/logical_time.h"
+#include "core/trace/messages.h"
 
 namespace friday {
 namespace {
@@ -20,14 +21,6 @@ using End = std::tuple<uint32_t, uint64_t, uint32_t>;  // node id, event, which 
 
 End receiver_of(const Edge& edge) { return {edge.to.value, edge.to_event, edge.place.received_in}; }
 End sender_of(const Edge& edge) { return {edge.from.value, edge.from_event, edge.place.sent_in}; }
-
-bool carries_messages(const Channel& channel) {
-  return channel.is_stream() || channel.is_datagram() || channel.kind == format::kChannelPipe;
-}
-
-bool is_moved(const Channel& channel, const Transfer& transfer) {
-  return !(transfer.flags & (format::kPeek | format::kOutOfBand)) && (channel.is_datagram() || transfer.length > 0);
-}
 
 // The channels whose other end is in the same process, as the wake-up pipes of event loops have: nobody is spoken to.
 std::vector<bool> spoken_to_oneself(const FactSet& facts) {
@@ -72,10 +65,10 @@ class Gatherer {
 
   Talk gather() {
     for (uint32_t channel = 0; channel < facts_.channels.size(); channel++)
-      if (carries_messages(facts_.channel(channel))) receives_of(channel);
+      if (message_kind(facts_.channel(channel))) receives_of(channel);
     settle();
     for (uint32_t channel = 0; channel < facts_.channels.size(); channel++)
-      if (carries_messages(facts_.channel(channel))) sends_of(channel);
+      if (message_kind(facts_.channel(channel))) sends_of(channel);
     std::ranges::stable_sort(places_, {}, &Place::position);
     for (const Place& place : places_) talk_.events.push_back(place.event);
     return std::move(talk_);
@@ -124,7 +117,7 @@ class Gatherer {
       open.reset();
     };
     for (const Transfer& transfer : channel.in) {
-      if (!is_moved(channel, transfer)) continue;
+      if (!moves_message(channel, transfer)) continue;
       const PayloadAnswer payload = facts_.payload(channel, transfer);
       // The payload of a raw socket begins with the IP header.
       const uint64_t header = payload && payload->size() > transfer.length ? payload->size() - transfer.length : 0;
@@ -204,7 +197,7 @@ class Gatherer {
         receiver = found->second;
     for (const Transfer& transfer : channel.out) {
       const End sender{node.value, transfer.event, transfer.part};
-      if (!is_moved(channel, transfer) || (own_[number] && !receiver)) continue;
+      if (!moves_message(channel, transfer) || (own_[number] && !receiver)) continue;
       const auto known = sent_.find(sender);
       if (known == sent_.end()) {
         add(node, transfer.event,

@@ -15,18 +15,18 @@ using End = std::tuple<uint32_t, uint64_t, uint32_t>;  // node id, event, which 
 
 bool holds(const std::vector<End>& sorted, End end) { return std::ranges::binary_search(sorted, end); }
 
-std::optional<EdgeKind> kind_of(const Channel& channel) {
+}  // namespace
+
+std::optional<EdgeKind> message_kind(const Channel& channel) {
   if (channel.is_datagram()) return EdgeKind::datagram;
   if (channel.is_stream()) return EdgeKind::stream;
   if (channel.kind == format::kChannelPipe) return EdgeKind::pipe;
   return std::nullopt;
 }
 
-bool is_moved(const Channel& channel, const Transfer& transfer) {
+bool moves_message(const Channel& channel, const Transfer& transfer) {
   return !(transfer.flags & (format::kPeek | format::kOutOfBand)) && (channel.is_datagram() || transfer.length > 0);
 }
-
-}  // namespace
 
 Result<std::vector<Message>> messages_of(const Recording& recording, const Schedule& schedule) {
   std::vector<Message> list;
@@ -42,14 +42,14 @@ Result<std::vector<Message>> messages_of(const Recording& recording, const Sched
   std::ranges::sort(receivers);
   FRIDAY_TRY(facts, FactSet::gather(recording, schedule.nodes()));
   for (const Channel& channel : facts.channels) {
-    const auto kind = kind_of(channel);
+    const auto kind = message_kind(channel);
     if (!kind) continue;
     const NodeId node = facts.nodes[channel.node].id;
     for (const Transfer& t : channel.out)
-      if (is_moved(channel, t) && !holds(senders, {node.value, t.event, t.part}))
+      if (moves_message(channel, t) && !holds(senders, {node.value, t.event, t.part}))
         list.push_back({MessageEnd{node, t.event}, std::nullopt, t.length, *kind, {.sent_in = t.part}});
     for (const Transfer& t : channel.in)
-      if (is_moved(channel, t) && !holds(receivers, {node.value, t.event, t.part}))
+      if (moves_message(channel, t) && !holds(receivers, {node.value, t.event, t.part}))
         list.push_back({std::nullopt, MessageEnd{node, t.event}, t.length, *kind, {.received_in = t.part}});
   }
   // Of the messages that one call received, the order of the edges is that of their senders.

@@ -30,6 +30,14 @@ struct Message {
   const MessageEnd& last() const { return received ? *received : *sent; }
 };
 
+struct Channel;
+struct Transfer;
+// What messages through a channel are; none if it carries none.
+std::optional<EdgeKind> message_kind(const Channel& channel);
+// Whether a transfer of such a channel moved bytes of a message, or an empty datagram: not one that only looked at
+// them.
+bool moves_message(const Channel& channel, const Transfer& transfer);
+
 // Ordered by the position of the receive, within one receive by the place of their bytes; a message without a known
 // receive is ordered by its send.
 Result<std::vector<Message>> messages_of(const Recording& recording, const Schedule& schedule);
