@@ -30,14 +30,22 @@ struct DiagnoseOptions {
   unsigned runs = 50;
   std::optional<unsigned> failures;
   std::optional<uint64_t> seed;
-  bool chaos = false, quiet = false;
+  bool chaos = false, schedule = false, quiet = false;
 };
+
+Error no_replay_for(const std::string& predicate) {
+  return {ErrorCode::usage,
+          fmt::format("the predicate {} needs a replay, and --schedule keeps no more than what was sent and received: "
+                      "leave one of them away",
+                      predicate)};
+}
 
 // The script is the last program of the group: it starts when all others are ready, the group is stopped when it has
 // ended, and the run has failed if it has.
 Result<GroupSpec> with_script(const DiagnoseOptions& options) {
   FRIDAY_TRY(group, read_group(options.group));
   group.predicates.insert(group.predicates.end(), options.predicates.begin(), options.predicates.end());
+  if (options.schedule && !group.predicates.empty()) return std::unexpected(no_replay_for(group.predicates.front()));
   if (options.script.empty()) return std::move(group);
   FRIDAY_TRY_VOID(check_node_name(options.script_name));
   if (std::ranges::find(group.programs, options.script_name, &ProgramSpec::name) != group.programs.end())
@@ -137,6 +145,7 @@ int run_diagnose(const DiagnoseOptions& options) {
     run.launch.collector.recording = options.study;
     run.launch.shim = library_directory() + "/friday-shim.so";
     run.launch.own_process_groups = true;
+    if (options.schedule) run.launch.collector.schedule = kUsualFirstBytes;
     if (!options.quiet) run.launch.collector.tell = tell_as("diagnose");
     run.predicate_command = {executable_path(), "run"};
     run.seed = options.seed;
@@ -172,7 +181,12 @@ void add_diagnose_command(CLI::App& app, int* status) {
       ->allow_extra_args(false);
   command->add_option("--seed", options->seed, "The seed of --chaos and of random faults, instead of the run's number")
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 63) - 1));
-  command->add_flag("--chaos", options->chaos, "Make rare interleavings likelier");
+  auto* chaos = command->add_flag("--chaos", options->chaos, "Make rare interleavings likelier");
+  command
+      ->add_flag("--schedule", options->schedule,
+                 "Record only what is sent and received, so that the programs run at nearly their own speed; a run "
+                 "that failed cannot be replayed then")
+      ->excludes(chaos);
   command->add_option("--name", options->script_name, "The name of the script's node (default: script)");
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the runs");
   command->add_option(

@@ -93,6 +93,7 @@ json describe_node(const Recording& recording, const Schedule* schedule, const N
   if (node.replaces) out["replaces"] = node.replaces->value;
   if (node.continues) out["continues"] = node.continues->value;
   if (node.chaos) out["chaos_seed"] = *node.chaos;
+  if (node.schedule) out["schedule"] = true;
   if (node.left_out) out["left_out"] = {{"bytes", node.left_out}, {"restored", node.restored}};
   if (!node.notice.empty()) out["notice"] = node.notice;
   if (node.problem) {
@@ -271,6 +272,8 @@ void print_info(const json& info) {
     say("  events    {} in {}, {:.3f} s, {}\n", node["events"].get<uint64_t>(),
         counted(node["threads"].get<uint64_t>(), "thread"), node.value("seconds", 0.0),
         counted(node["trace_bytes"].get<uint64_t>(), "byte"));
+    if (node.contains("schedule"))
+      say("  schedule  only what it sent and received was kept (--schedule); it cannot be replayed\n");
     if (node.contains("left_out"))
       say("  left out  {} of what it received from other nodes{}\n",
           size_text(node["left_out"]["bytes"].get<uint64_t>()),

@@ -36,6 +36,8 @@ struct RecordOptions {
   unsigned until_failure = 0, failures = 1;
   std::optional<uint64_t> seed;
   uint32_t state_every = 0;
+  bool schedule = false;
+  uint16_t first_bytes = kUsualFirstBytes;
   std::string output;
   bool chaos = false, strict = false, quiet = false, catch_all = false, list_calls = false, no_compress = false,
        lean = false, standby = false;
@@ -149,6 +151,9 @@ int print_service(const RecordOptions& options) {
     request.command[0] = std::filesystem::absolute(request.command[0]).lexically_normal().string();
   if (options.strict) request.options.push_back("--strict");
   if (options.no_compress) request.options.push_back("--no-compress");
+  if (options.schedule)
+    request.options.insert(request.options.end(),
+                           {"--schedule", "--first-bytes", std::to_string(options.first_bytes)});
   if (options.lean) request.options.push_back("--lean");
   if (!options.budget.empty()) request.options.insert(request.options.end(), {"--budget", options.budget});
   for (const std::string& pattern : options.keep_channel)
@@ -176,6 +181,11 @@ Result<GroupSpec> described_group(const RecordOptions& options) {
   if (!options.command.empty()) return fail(ErrorCode::usage, "give either --group or a program, not both");
   FRIDAY_TRY(group, read_group(options.group));
   group.predicates.insert(group.predicates.end(), options.predicates.begin(), options.predicates.end());
+  if (options.schedule && !group.predicates.empty())
+    return fail(ErrorCode::usage,
+                "the predicate {} needs a replay, and --schedule keeps no more than what was sent and received: leave "
+                "one of them away",
+                group.predicates.front());
   return std::move(group);
 }
 
@@ -204,6 +214,7 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
     }
   }
   launch.collector.standby = options.standby;
+  if (options.schedule) launch.collector.schedule = options.first_bytes;
   if (!options.quiet) launch.collector.tell = tell_as("record");
   if (!options.max_size.empty()) {
     FRIDAY_TRY(size, parse_size(options.max_size));
@@ -273,6 +284,18 @@ Result<std::string> place_of_session(const std::string& name) {
   return sessions + "/" + name;
 }
 
+// The option that needs more than a schedule, if one is given with it.
+const char* beside_schedule(const RecordOptions& options) {
+  if (!options.schedule) return nullptr;
+  if (options.standby) return "--standby";
+  if (options.chaos) return "--chaos";
+  if (options.lean) return "--lean";
+  if (!options.budget.empty()) return "--budget";
+  if (options.state_every) return "--state-hash";
+  if (!options.keep.empty() && !options.until_failure) return "--keep";
+  return nullptr;
+}
+
 int run_record(RecordOptions& options) {
   if (options.list_calls) return list_calls();
   if (!options.session.empty()) {
@@ -301,6 +324,11 @@ int run_record(RecordOptions& options) {
                                "--standby does not go with --until-failure and --predicate, which judge a whole run, "
                                "nor with --lean and --budget, which leave out what was sent before the recording "
                                "began: leave one of them away"});
+  if (const char* other = beside_schedule(options))
+    return complain("record", {ErrorCode::usage,
+                               fmt::format("--schedule keeps no more than what was sent and received, so it does not go "
+                                           "with {}: leave one of them away",
+                                           other)});
   auto group = options.group.empty() ? single_program(options) : described_group(options);
   if (!group) return complain("record", group.error());
   auto launch = launch_options(options);
@@ -358,6 +386,15 @@ void add_record_command(CLI::App& app, int* status) {
   command->add_flag("--standby", options->standby,
                     "Run the programs unrecorded until `friday live REC full` switches the recording on, for all of "
                     "them or some; `friday live REC off` ends it again");
+  auto* schedule = command->add_flag(
+      "--schedule", options->schedule,
+      "Keep the schedule only: what is sent and received, connections and their ends, while the programs run at nearly "
+      "their own speed. It cannot be replayed; `friday info`, `dump` and `compare` read it");
+  command
+      ->add_option("--first-bytes", options->first_bytes,
+                   "With --schedule: how many bytes of each message are kept (default: 500)")
+      ->check(CLI::Range(0, 65535))
+      ->needs(schedule);
   command
       ->add_option(
           "--save-on", options->save_on,

@@ -36,7 +36,8 @@ constexpr int64_t kLongestVforkNs = 1'000'000'000;
 
 Collector::Collector(CollectorOptions options)
     : options_(std::move(options)),
-      files_(Beneath(options_.recording, "files"), options_.tell, AnalysisCache::of_user()),
+      files_(Beneath(options_.recording, "files"), options_.tell, AnalysisCache::of_user(),
+             !options_.schedule),
       packer_(options_.recording, options_.lean) {
   clock_kind_ = tsc_is_the_clock() ? format::kClockTsc : format::kClockMonotonic;
   ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;

@@ -38,6 +38,7 @@ struct NodeOrigin {
 };
 
 inline constexpr uint64_t kUsualOutput = 16u << 20;
+inline constexpr uint16_t kUsualFirstBytes = 500;  // of a schedule, as many as in the published work
 
 struct CollectorOptions {
   std::string recording;  // directory; created if it does not exist
@@ -57,6 +58,8 @@ struct CollectorOptions {
   int64_t keep_ns = 0;
   uint64_t keep_bytes = 0;
   bool standby = false;   // programs run unrecorded until that is switched on (core/trace/switches.h)
+  // Only schedules are kept (core/shim/schedule.h), with so many bytes of each message.
+  std::optional<uint16_t> schedule;
   uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
   Progress::Tell tell;    // called during long file copies, for which programs wait; may be empty
 };

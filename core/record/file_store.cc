@@ -66,12 +66,13 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites, bool mapped_wr
     if (fresh) {
       XXH128_canonical_t canonical{};
       Progress progress(tell_);
-      progress.begin(fmt::format("copying {} into the recording", path_of(fd)),
-                     2 * content.size());  // the file is read once for its hash and once for the copy
+      progress.begin(fmt::format("{} {}", copies_ ? "copying into the recording" : "reading", path_of(fd)),
+                     (copies_ ? 2 : 1) * content.size());  // it is read once for its hash and once for the copy
       auto hash = hash_of_contents(fd, content.size(), &progress);
       if (hash) XXH128_canonicalFromHash(&canonical, *hash);
-      if (auto copied = hash ? copy(fd, content.size(), hex_of(canonical.digest, 16), progress)
-                             : Result<void>(std::unexpected(hash.error()))) {
+      if (auto copied = !hash    ? Result<void>(std::unexpected(hash.error()))
+                        : copies_ ? copy(fd, content.size(), hex_of(canonical.digest, 16), progress)
+                                  : Result<void>()) {
         memcpy(file.hash.data(), canonical.digest, 16);
         file.size = content.size();
       } else {  // not cached, so that the next request tries again

@@ -26,9 +26,10 @@ struct StoredFile {
 
 class FileStore {
  public:
-  // `tell` is called during long copies; it may be empty. `cache` keeps what is decoded.
-  explicit FileStore(Beneath directory, Progress::Tell tell = {}, AnalysisCache cache = {})
-      : directory_(std::move(directory)), tell_(std::move(tell)), cache_(std::move(cache)) {}
+  // `tell` is called during long copies; it may be empty. `cache` keeps what is decoded. Without `copies` files are
+  // only hashed and analysed.
+  explicit FileStore(Beneath directory, Progress::Tell tell = {}, AnalysisCache cache = {}, bool copies = true)
+      : directory_(std::move(directory)), tell_(std::move(tell)), cache_(std::move(cache)), copies_(copies) {}
 
   // Copies the file `fd` (its file position does not matter) unless a copy with the same content exists. With
   // `want_sites`, also analyses the code. Fails if `fd` is not a file that can be read. The result is good until the
@@ -44,6 +45,7 @@ class FileStore {
   Beneath directory_;
   Progress::Tell tell_;
   AnalysisCache cache_;
+  const bool copies_;
   std::map<std::array<uint64_t, 5>, StoredFile> known_;  // settled files
   StoredFile passing_;                                   // the last of the others
 };

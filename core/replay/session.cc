@@ -119,6 +119,15 @@ static bool crashed_at_once(const Recording& recording, const NodeInfo& node) {
   return header.features & format::kFeatureImage && header.running == format::kFaulted;
 }
 
+// A schedule says what was sent and received, but not what the program had in its memory.
+static Error is_schedule_only(const Recording& recording, const NodeInfo& node) {
+  return {ErrorCode::unsupported,
+          fmt::format("{} cannot be replayed: of node {} ({}) only the schedule was kept (`friday record --schedule`), "
+                      "what it sent and received. `friday info`, `dump`, `merge` and `compare` work on it; record it "
+                      "without --schedule for a replay",
+                      recording.path(), node.id, node.name)};
+}
+
 Result<void> ReplaySession::choose_nodes() {
   std::set<NodeId> chosen(options_.nodes.begin(), options_.nodes.end());
   if (chosen.empty())
@@ -128,6 +137,9 @@ Result<void> ReplaySession::choose_nodes() {
       if (node.events || crashed_at_once(recording_, node)) chosen.insert(node.id);
     }
   FRIDAY_TRY_VOID(add_ancestors(recording_, chosen));
+  for (NodeId id : chosen)
+    if (const NodeInfo& node = *recording_.find(id); node.schedule)
+      return std::unexpected(is_schedule_only(recording_, node));
   ids_.assign(chosen.begin(), chosen.end());
   if (ids_.empty()) return fail(ErrorCode::bad_input, "{} holds no events to replay", recording_.path());
   return {};

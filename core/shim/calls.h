@@ -130,6 +130,8 @@ inline constexpr char kGone[] = "into memory that was gone before it was seen";
 void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long result);
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,
                    const uint32_t* before);
+// The same of a call that receives (kIn), for a schedule: the first bytes of each message.
+void write_beginning(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
 // Before the call: stores in `before` the sizes of the buffers whose lengths are value-result arguments. [0]: of a
 // Shape::length, [1]: of a message's address (msg_namelen).
 void note_lengths(const CallInfo& info, const CallFrame* frame, uint32_t* before);
@@ -145,7 +147,8 @@ void prepare_channels(const CallInfo& info, const CallFrame* frame, long result)
 // channel to another, and the descriptors that it has created, with waits for children and semaphores.
 void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done);
 void note_copy(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
-// Adds what the call has written to the standard output or error to the event, as far as it is kept.
+// Adds what the call has written to the standard output or error to the event, as far as it is kept; in a schedule,
+// the first bytes of what it has sent.
 void note_output(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done);
 extern uint64_t output_limit;  // HelloReply::output_mib, in bytes
 void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);

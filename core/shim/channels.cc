@@ -8,6 +8,7 @@
 #include <linux/tcp.h>
 
 #include "core/shim/collector.h"
+#include "core/shim/schedule.h"
 #include "core/shim/trace.h"
 
 namespace friday::shim {
@@ -30,6 +31,7 @@ Channel channels[kMaxDescriptors];      // from index 1; unused if `references` 
 uint16_t slot_of[kMaxDescriptors];      // descriptor -> index in `channels`; 0: none yet
 uint16_t free_hint = 1;                 // where the search for an unused entry begins
 uint64_t next_number = 1;               // of the next channel
+bool plain[kMaxDescriptors];            // of a schedule: the descriptor is known to be that of a file or the like
 
 // A vfork child has descriptors of its own, which are not in the table.
 bool in_table(int fd) { return fd >= 0 && fd < kMaxDescriptors && !me()->borrowed; }
@@ -127,6 +129,7 @@ void channel_opened(EventWriter& writer, int fd) {
 }
 
 void channel_forget(int fd) {
+  if (in_table(fd)) plain[fd] = false;
   Channel* channel = channel_of(fd);
   if (!channel) return;
   channel->references--;
@@ -201,6 +204,17 @@ uint64_t channel_number(int fd) {
   Channel* channel = channel_of(fd);
   return channel ? channel->number : 0;
 }
+bool channel_carries(int fd) {
+  if (!in_table(fd)) return false;
+  if (const Channel* channel = channel_of(fd); channel && !channel->stale)
+    return channel->kind == kChannelStream || channel->kind == kChannelDatagram || channel->kind == kChannelPipe ||
+           channel->kind == kChannelSeqpacket || channel->kind == kChannelListen;
+  FileStat st;
+  if (plain[fd] || failed(native(sys::fstat, fd, &st))) return false;
+  const bool carries = (st.mode & kFileType) == kSocketFile || (st.mode & kFileType) == kFifo;
+  plain[fd] = !carries;
+  return carries;
+}
 uint64_t channel_hash(int fd) {
   Channel* channel = channel_of(fd);
   return channel ? channel->out_hash : 0;
@@ -219,9 +233,11 @@ void channel_transfer(EventWriter& writer, int fd, const Moved& moved) {
   part->length = moved.length;
   part->true_length = moved.full_length ? moved.full_length : moved.length;
   part->direction = moved.direction;
-  part->representation = !moved.seen ? kHeaderOnly : in ? kInline : kHashOnly;
+  const bool cut = keeps_schedule && moved.length > first_bytes;
+  part->representation = !moved.seen ? kHeaderOnly : !in ? kHashOnly : cut ? kBeginning : kInline;
   part->flags = moved.flags;
   part->message = moved.message;
+  part->kept = part->representation == kBeginning ? (uint16_t)first_bytes : 0;
   if (moved.peer_length) {
     part->peer.length = min(moved.peer_length, kSocketAddressBytes);
     memset(part->peer.bytes, 0, kSocketAddressBytes);

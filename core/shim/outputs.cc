@@ -6,6 +6,7 @@
 #include "core/shim/calls.h"
 #include "core/shim/kernel_structs.h"
 #include "core/shim/process.h"
+#include "core/shim/schedule.h"
 #include "core/shim/trace.h"
 
 namespace friday::shim {
@@ -129,6 +130,31 @@ unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long resu
 }
 
 }  // namespace
+
+void write_beginning(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result) {
+  const uint64_t* a = arguments_of(frame);
+  const Operand& out = info.outputs[0];
+  const uint64_t address = a[out.argument];
+  if (result <= 0 || !readable(address, 1)) return;
+  const long kept = min<long>(result, first_bytes);
+  switch (out.shape) {
+    case Shape::ret: writer.memory((void*)address, (size_t)kept); break;
+    case Shape::ret_cap: writer.memory((void*)address, min((size_t)kept, (size_t)a[out.other])); break;
+    case Shape::iov: write_iov(writer, (const IoVec*)address, a[out.other], kept); break;
+    case Shape::msg: {
+      const MsgHeader* m = (const MsgHeader*)address;
+      write_iov(writer, (const IoVec*)m->iov, m->iov_count, kept);
+      break;
+    }
+    case Shape::mmsg:
+      for (long i = 0; i < result; i++) {
+        const MmsgHeader& m = ((const MmsgHeader*)address)[i];
+        write_iov(writer, (const IoVec*)m.header.iov, m.header.iov_count, min<long>(m.length, first_bytes));
+      }
+      break;
+    default: break;  // vmsplice(2): what it has moved is not looked at
+  }
+}
 
 // `before`: see note_lengths().
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,

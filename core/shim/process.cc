@@ -16,6 +16,7 @@
 #include "core/shim/patch.h"
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
+#include "core/shim/schedule.h"
 #include "core/shim/signals.h"
 #include "core/shim/standby.h"
 #include "core/shim/token.h"
@@ -176,7 +177,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
       native(sys::close, trace_fd);
       trace_header()->pid = area->tid;
       trace_header()->running = kComputing;
-      if (!trace_header()->on_standby) standby_ends();
+      if (!trace_header()->on_standby && !keeps_schedule) standby_ends();
       collector_send(kForked, 0, (int)area->tid, nullptr);
       area->sequence = 0;
       chaos_key = reply.chaos_key;

@@ -12,6 +12,7 @@
 #include "core/shim/kernel_structs.h"
 #include "core/shim/memory.h"
 #include "core/shim/process.h"
+#include "core/shim/schedule.h"
 #include "core/shim/signals.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
@@ -222,7 +223,8 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint6
       writer.memory((void*)out.address, out.size);
       writer.memory((void*)inner.address, inner.size);
     }
-    if (!coded) write_outputs(writer, info, frame, done.result, before);
+    if (keeps_schedule && info.flags & kIn) write_beginning(writer, info, frame, done.result);
+    else if (!coded) write_outputs(writer, info, frame, done.result, before);
     if (info.flags & kPathIn) {
       const char* path = (const char*)arguments_of(frame)[info.inputs[0].argument];
       size_t length = 0;

@@ -5,6 +5,7 @@
 #include "core/shim/collector.h"
 #include "core/shim/patch.h"
 #include "core/shim/process.h"
+#include "core/shim/schedule.h"
 #include "core/shim/signals.h"
 #include "core/shim/token.h"
 
@@ -73,7 +74,7 @@ void stand_still(ThreadArea* area) {
 
 // Takes the token for a call.
 void take_token(CallFrame* frame, ThreadArea* area) {
-  if (!can_stand(frame, area)) return (void)token_acquire(area);
+  if (keeps_schedule || !can_stand(frame, area)) return (void)token_acquire(area);
   const AtCall waits(frame, area);
   token_acquire(area);
   if (!on_standby) begin_recorded(area);
@@ -88,6 +89,7 @@ bool is_harmless(const CallInfo& info) {
 // The same of this call.
 bool goes_to_kernel(const CallFrame* frame, const ThreadArea* area, const CallInfo& info) {
   if (area->native || ever_held || concerns_held(frame->rax)) return false;
+  if (keeps_schedule && schedule_wants(frame, area, info)) return false;
   switch (frame->rax) {
     case sys::futex: return !futex_inherits(arguments_of(frame));
     case sys::close: return !collector_owns((int)frame->rdi);
@@ -102,7 +104,7 @@ bool goes_to_kernel(const CallFrame* frame, const ThreadArea* area, const CallIn
 bool goes_straight(uint64_t call) {
   const CallInfo& info = call_info(call);
   return is_harmless(info) && !(info.flags & kPathIn) && info.flags & (kQuick | kIn | kOut) && !concerns_held(call) &&
-         !is_clock(call) && !has_limit(call);
+         !is_clock(call) && !has_limit(call) && !(keeps_schedule && schedule_may_keep(call));
 }
 
 enum class Made { yes, again };

@@ -14,6 +14,7 @@
 #include "core/shim/patch.h"
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
+#include "core/shim/schedule.h"
 #include "core/shim/signals.h"
 #include "core/shim/standby.h"
 #include "core/shim/token.h"
@@ -144,7 +145,8 @@ __attribute__((noinline)) bool begin(char** environment) {
   fill_control();
   control.mode = kModeRecord;
   trace_header()->running = kComputing;
-  if (trace_header()->on_standby) standby_begins();
+  schedule_begins();
+  if (trace_header()->on_standby || keeps_schedule) standby_begins();
   take_over_thread(area);
   clock_calibrate();
   instrument(hello, auxv);

@@ -9,6 +9,7 @@
 #include "core/shim/calls.h"
 #include "core/shim/collector.h"
 #include "core/shim/process.h"
+#include "core/shim/schedule.h"
 #include "core/shim/standby.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
@@ -164,9 +165,9 @@ bool elapsed(uint64_t since, long ns) {
   return ticks_now() - since >= header->ticks_per_second / 1000 * (uint64_t)ns / 1000000;
 }
 
-// Where a record of `size` bytes is built.
-static char* place_for(size_t size) {
-  if (__builtin_expect(on_standby, 0)) return overflow;
+// Where a record of `size` bytes is built. `scheduled`: a schedule keeps such a record, too.
+static char* place_for(size_t size, bool scheduled) {
+  if (__builtin_expect(on_standby, 0) && !(keeps_schedule && scheduled)) return overflow;
   if (!dropped && reserve(cursor, size)) return cursor;
   if (!dropped) no_room();
   return overflow;
@@ -174,7 +175,7 @@ static char* place_for(size_t size) {
 
 void* record_begin(RecordType type, size_t size) {
   size = align8(size);
-  char* place = place_for(size);
+  char* place = place_for(size, type == kChannelRecord || type == kClockRecord);
   memset(place, 0, size < sizeof overflow ? size : sizeof overflow);
   RecordHeader* record = (RecordHeader*)place;
   record->size = (uint32_t)size;
@@ -327,7 +328,8 @@ void trace_leave_image_out() {
 }
 
 EventWriter::EventWriter(RecordType type, ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count) {
-  event = (EventRecord*)place_for(sizeof(EventRecord) + count * 8);
+  event = (EventRecord*)place_for(sizeof(EventRecord) + count * 8,
+                                  keeps_schedule && schedule_keeps(type, call, arguments));
   event->header = {(uint32_t)(sizeof(EventRecord) + count * 8), type, 0, 0, area->number};
   event->index = header->events;
   event->thread_seq = area->sequence;

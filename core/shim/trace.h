@@ -79,7 +79,7 @@ struct Moved {
   bool seen = true;            // false: the bytes were never in the program's memory, so only their number is known
   uint32_t peer_length = 0;    // of the peer's address; 0: the call has none
   const void* peer = nullptr;  // a sockaddr
-  uint32_t message = 0;        // which message of a call with several
+  uint16_t message = 0;        // which message of a call with several
 };
 void channels_again();  // a new trace begins: all channels must be described there
 void channels_anew();   // the first one begins: nothing is known of the channels yet
@@ -87,6 +87,8 @@ void channel_transfer(EventWriter& writer, int fd, const Moved& moved);
 bool channel_is_datagram(int fd);
 bool channel_sends_header(int fd);  // whether what is sent through it begins with an IPv4 header (IP_HDRINCL, raw(7))
 uint64_t channel_number(int fd);    // 0: none
+// Whether the descriptor is that of a socket, a pipe or a FIFO. Without the token.
+bool channel_carries(int fd);
 uint64_t channel_hash(int fd);      // the seed for the hash of the next outgoing transfer
 
 // ---- aio.cc: Linux AIO (io_submit(2))

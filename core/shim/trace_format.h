@@ -36,6 +36,8 @@ enum Feature : uint64_t {
   // first that is recorded of it.
   kFeaturePart = 1 << 5,
   kFeatureMappedBefore = 1 << 6,  // its first events are mappings that the process had before (kMappedBefore)
+  // A schedule: it has no image and only events of communication, so it cannot be replayed (schedule.h).
+  kFeatureSchedule = 1 << 7,
 };
 
 // Where the process is between its last event and the next one. If it was killed, this says how far a replay can
@@ -105,6 +107,7 @@ struct FileHeader {
   // no such copy.
   uint64_t image_end;
   uint64_t image_room;  // bytes that the collector has ready for the image of the next part; ~0: it can make none ready
+  uint32_t first_bytes;  // kFeatureSchedule: how many bytes of a message are kept, fewer than 65536
   // Written by the program.
   alignas(64) RefusedCall refused[kMostRefused];
 };
@@ -233,8 +236,8 @@ enum PartKind : uint16_t {
   kState = 14,          // StatePart: a hash of the program's state at this call
   kSync = 15,           // SyncPart: whether a call on a lock or semaphore takes or releases it
   kOwnerDiedWord = 16,  // OwnerDiedPart: the kernel has changed the word at `address`, of a mutex whose owner has died
-  // What the call has written to the standard output or error (descriptor 1 or 2), or the first bytes of it. For
-  // readers of the trace only: a replayed program computes it again.
+  // What the call has written to the standard output or error (descriptor 1 or 2), or the first bytes of it; in a
+  // schedule, of what any call has sent. For readers of the trace only: a replayed program computes it again.
   kOutput = 17,
 };
 
@@ -291,6 +294,7 @@ enum Representation : uint8_t {
   kFileReference = 4,
   kPeerReference = 5,
   kInferred = 6,
+  kBeginning = 7,  // the first TransferPart::kept bytes stand in this event's kMemory parts
 };
 enum TransferFlag : uint16_t { kPeek = 1, kTruncated = 2, kOutOfBand = 4, kEndOfStream = 8 };
 
@@ -310,7 +314,8 @@ struct TransferPart {
   uint8_t direction;
   uint8_t representation;
   uint16_t flags;      // TransferFlag
-  uint32_t message;    // which message of a sendmmsg/recvmmsg
+  uint16_t message;    // which message of a sendmmsg/recvmmsg
+  uint16_t kept;       // kBeginning: how many bytes are kept
   SocketAddress peer;  // datagrams: the other side if the call names it, else length 0
 };
 inline constexpr uint32_t kTransferBytes = 48;  // of a TransferPart without its peer

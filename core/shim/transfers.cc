@@ -5,6 +5,7 @@
 
 #include "core/shim/calls.h"
 #include "core/shim/kernel_structs.h"
+#include "core/shim/schedule.h"
 #include "core/shim/trace.h"
 
 namespace friday::shim {
@@ -102,7 +103,7 @@ void note_messages(EventWriter& writer, const MmsgHeader* m, int fd, long count,
     if (in && !datagrams && !m[i].length) moved.flags |= kEndOfStream;
     moved.peer = (void*)h.name;
     moved.peer_length = h.name ? h.name_length : 0;
-    moved.message = (uint32_t)i;
+    moved.message = (uint16_t)i;
     channel_transfer(writer, fd, moved);
   }
 }
@@ -174,7 +175,8 @@ void note_output(EventWriter& writer, const CallInfo& info, const CallFrame* fra
   const uint64_t* a = arguments_of(frame);
   const Operand& payload = info.inputs[0];
   const bool buffer = payload.shape == Shape::buffer, message = payload.shape == Shape::msg;
-  if (!output_limit || (a[0] != 1 && a[0] != 2) || done.result <= 0) return;
+  const bool output = output_limit && (a[0] == 1 || a[0] == 2);
+  if ((!output && !keeps_schedule) || done.result <= 0) return;
   if (!buffer && !message && payload.shape != Shape::iov) return;
   // Another thread that has run meanwhile may have changed the buffer.
   const uint64_t length = (uint64_t)done.result;
@@ -182,11 +184,12 @@ void note_output(EventWriter& writer, const CallInfo& info, const CallFrame* fra
     return;
   FileHeader* header = trace_header();
   const uint64_t limit = output_limit + header->committed / 2;
-  const uint64_t kept = header->output < limit ? min(length, limit - header->output) : 0;
+  uint64_t kept = output && header->output < limit ? min(length, limit - header->output) : 0;
+  if (keeps_schedule && kept < first_bytes) kept = min<uint64_t>(length, first_bytes);
   if (!kept) return;
   char* place = (char*)writer.part_space(kOutput, kept);
   if (!place) return;
-  header->output += kept;
+  if (output) header->output += kept;
   if (buffer) {
     memcpy(place, (const void*)a[payload.argument], kept);
     return;

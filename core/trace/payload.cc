@@ -14,7 +14,7 @@ namespace {
 // What a receiver records: the bytes stand in the event.
 class InlinePayload : public PayloadSource {
  public:
-  PayloadKnown known() const override { return PayloadKnown::bytes; }
+  PayloadKnown known(const format::TransferPart&) const override { return PayloadKnown::bytes; }
   uint64_t bytes_in_event(const format::TransferPart& transfer) const override { return transfer.length; }
   PayloadAnswer read(const format::TransferPart&, Payload in_event) const override { return in_event; }
 };
@@ -22,7 +22,7 @@ class InlinePayload : public PayloadSource {
 // What a sender records: replay computes the bytes again. Only of the standard output and error they are kept, too.
 class HashedPayload : public PayloadSource {
  public:
-  PayloadKnown known() const override { return PayloadKnown::hash; }
+  PayloadKnown known(const format::TransferPart&) const override { return PayloadKnown::hash; }
   PayloadAnswer read(const format::TransferPart&, Payload in_event) const override {
     if (in_event.pieces.empty()) return std::unexpected(PayloadGap::only_hash);
     return in_event;
@@ -32,10 +32,20 @@ class HashedPayload : public PayloadSource {
 // What the program never had in its memory, or could still change: see trace-format.md.
 class UnseenPayload : public PayloadSource {
  public:
-  PayloadKnown known() const override { return PayloadKnown::length; }
+  PayloadKnown known(const format::TransferPart&) const override { return PayloadKnown::length; }
   PayloadAnswer read(const format::TransferPart&, Payload) const override {
     return std::unexpected(PayloadGap::only_length);
   }
+};
+
+// What a schedule keeps of a long message at its receiver: the first bytes and, of a datagram, the hash of all.
+class BeginningOfPayload : public PayloadSource {
+ public:
+  PayloadKnown known(const format::TransferPart& transfer) const override {
+    return transfer.hash ? PayloadKnown::hash : PayloadKnown::length;
+  }
+  uint64_t bytes_in_event(const format::TransferPart& transfer) const override { return transfer.kept; }
+  PayloadAnswer read(const format::TransferPart&, Payload in_event) const override { return in_event; }
 };
 
 const format::TransferPart* transfer_of(EventView event, uint32_t ordinal) {
@@ -73,6 +83,7 @@ PayloadProvider::PayloadProvider() {
   serve(format::kInline, std::make_shared<InlinePayload>());
   serve(format::kHashOnly, std::make_shared<HashedPayload>());
   serve(format::kHeaderOnly, std::make_shared<UnseenPayload>());
+  serve(format::kBeginning, std::make_shared<BeginningOfPayload>());
 }
 
 void PayloadProvider::serve(format::Representation representation, std::shared_ptr<const PayloadSource> source) {
@@ -86,7 +97,7 @@ const PayloadSource* PayloadProvider::source(const format::TransferPart& transfe
 
 PayloadKnown PayloadProvider::known(const format::TransferPart& transfer) const {
   const PayloadSource* from = source(transfer);
-  return from ? from->known() : PayloadKnown::length;
+  return from ? from->known(transfer) : PayloadKnown::length;
 }
 
 uint64_t PayloadProvider::bytes_in_event(const format::TransferPart& transfer) const {

@@ -24,7 +24,7 @@ namespace friday {
 
 // The most that a recording says of a transfer's contents.
 enum class PayloadKnown {
-  bytes,   // all or the first of them; the hash too, except where the receiver of a stream leaves it out
+  bytes,   // all of them; the hash too, except where the receiver of a stream leaves it out
   hash,    // TransferPart::hash, and the length
   length,  // nothing but their number; TransferPart::hash is that of the transfer before
 };
@@ -55,7 +55,7 @@ using PayloadAnswer = std::expected<Payload, PayloadGap>;
 class PayloadSource {
  public:
   virtual ~PayloadSource() = default;
-  virtual PayloadKnown known() const = 0;
+  virtual PayloadKnown known(const format::TransferPart&) const = 0;
   // How many bytes of the event's memory parts are payload of this transfer. An event's first memory parts are the
   // payloads of its transfers, in the order of the transfers.
   virtual uint64_t bytes_in_event(const format::TransferPart&) const { return 0; }
@@ -74,7 +74,7 @@ struct PayloadPiece {
 
 class PayloadProvider {
  public:
-  // Knows the representations that need nothing but the event: kInline, kHashOnly and kHeaderOnly.
+  // Knows the representations that need nothing but the event: kInline, kHashOnly, kHeaderOnly and kBeginning.
   PayloadProvider();
 
   // From now on `source` answers for this representation.
@@ -95,7 +95,7 @@ class PayloadProvider {
   const PayloadSource* source(const format::TransferPart& transfer) const;
   Payload in_event(EventView event, uint32_t ordinal) const;
 
-  std::array<std::shared_ptr<const PayloadSource>, format::kInferred + 1> sources_;
+  std::array<std::shared_ptr<const PayloadSource>, format::kBeginning + 1> sources_;
 };
 
 // A transfer of readv(2), for example, has several memory parts; two transfers never share one.

@@ -17,7 +17,7 @@ using namespace format;
 namespace {
 
 constexpr uint64_t kKnownFeatures = kFeatureImage | kFeatureForkChild | kFeatureChecksums | kFeatureSharedMemory |
-                                    kFeatureClockWords | kFeaturePart | kFeatureMappedBefore;
+                                    kFeatureClockWords | kFeaturePart | kFeatureMappedBefore | kFeatureSchedule;
 
 uint64_t minimum_size(uint16_t type) {
   if (is_event(type)) return sizeof(EventRecord);
@@ -319,7 +319,9 @@ Result<StartImage> TraceReader::image() const {
                     "disk was full. Leave this node out with --node",
                     path_),
         node_.value, std::nullopt});
-  const char* why = header().features & kFeatureForkChild
+  const char* why = header().features & kFeatureSchedule
+                        ? "keeps a schedule only, which has no start image"
+                    : header().features & kFeatureForkChild
                         ? "is a forked child and begins as a copy of its parent; it has no "
                           "start image of its own"
                         : "holds no start image: recording ended before its first event";

@@ -193,6 +193,7 @@ void read_trace_facts(const Beneath& trace, NodeInfo& node) {
   node.parent_uuid = to_uuid(header.parent_uuid);
   node.forked = header.features & format::kFeatureForkChild;
   node.part = header.features & format::kFeaturePart;
+  node.schedule = header.features & format::kFeatureSchedule;
   node.boot_id = to_uuid(header.boot_id);
   node.on_standby = header.on_standby;
   node.pid = header.pid;

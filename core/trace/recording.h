@@ -57,6 +57,7 @@ struct NodeInfo {
   std::optional<NodeId> parent, spawned_by, replaces, continues;
   bool on_standby = false;            // its process runs unrecorded: nothing stands in its trace
   bool forked = false, part = false;  // whether its trace begins as a copy of its parent, or goes on where that ended
+  bool schedule = false;              // only communication was kept, so that it cannot be replayed
   Uuid uuid{}, parent_uuid{}, boot_id{};
   std::vector<std::string> lineage;  // names from the oldest ancestor down to this node
   size_t generation = 0;             // how many ancestors the node has in the recording

@@ -91,6 +91,21 @@ def test_target(target, start, recorder):
     recorder.verify(recording, "--times", "2")  # both come to the same memory
 
 
+@pytest.mark.parametrize("target", each_target())
+def test_target_of_which_a_schedule_is_kept(target, start, recorder):
+    """It behaves as on its own, too, and what was kept can be read."""
+    native = start(target, recorded=False)
+    recording = start(target, True, "--schedule")
+    code = target.returncode
+    assert recording.returncode == (128 - code if code < 0 else code), recording.stderr
+    if "varies" not in target.options and "differs" not in target.options:
+        assert recording.stdout == native.stdout
+    assert "".join(line for line in recording.stderr.splitlines(True) if not line.startswith("friday: ")) == native.stderr
+    recorder.none_left()
+    info = recorder.info(recording)
+    assert info["contradictions"] == 0 and all(node["schedule"] for node in info["nodes"])
+
+
 def calls_of(recorder, recording):
     """How many calls came through the catch-all, how many calls and ends of threads the traces hold, and how many signals."""
     nodes = recorder.info(recording)["nodes"]

@@ -95,8 +95,24 @@ TEST(Payload, what_is_not_stored_is_a_gap_with_a_reason) {
   EXPECT_EQ(provider.known(part_of(format::kHeaderOnly, 1)), PayloadKnown::length);
 }
 
+// As a schedule has them: each long message with its first bytes.
+TEST(Payload, the_beginning_of_a_message_is_found_for_each_transfer) {
+  format::TransferPart cut = part_of(format::kBeginning, 5000), last = part_of(format::kBeginning, 70);
+  cut.kept = 6;
+  last.kept = 3;
+  last.hash = 42;  // a datagram's
+  const OneEvent one({cut, part_of(format::kInline, 2), last}, {"four", "ty", "to", "you"});
+  const PayloadProvider& provider = trace_payloads();
+  for (const auto& [ordinal, text] : {std::pair(0u, "fourty"), std::pair(1u, "to"), std::pair(2u, "you")}) {
+    ASSERT_TRUE(provider.read(one.event(), ordinal));
+    EXPECT_EQ(text_of(*provider.read(one.event(), ordinal)), text);
+  }
+  EXPECT_EQ(provider.known(cut), PayloadKnown::length);
+  EXPECT_EQ(provider.known(last), PayloadKnown::hash);
+}
+
 TEST(Payload, a_representation_that_nobody_serves_is_a_gap_too) {
-  for (const uint8_t number : {uint8_t{0}, uint8_t{format::kPeerReference}, uint8_t{7}, uint8_t{255}}) {
+  for (const uint8_t number : {uint8_t{0}, uint8_t{format::kPeerReference}, uint8_t{8}, uint8_t{255}}) {
     format::TransferPart part = part_of(format::kInline, 4);
     part.representation = number;
     const OneEvent one({part}, {"data"});
@@ -111,7 +127,7 @@ TEST(Payload, a_representation_that_nobody_serves_is_a_gap_too) {
 class Elsewhere : public PayloadSource {
  public:
   explicit Elsewhere(std::string rest) : rest_(std::move(rest)) {}
-  PayloadKnown known() const override { return PayloadKnown::bytes; }
+  PayloadKnown known(const format::TransferPart&) const override { return PayloadKnown::bytes; }
   uint64_t bytes_in_event(const format::TransferPart&) const override { return 3; }
   PayloadAnswer read(const format::TransferPart&, Payload head) const override {
     head.pieces.push_back(std::as_bytes(std::span(rest_)));
