@@ -1,11 +1,11 @@
 #include "console/compare.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 
 #include "console/complain.h"
+#include "console/study_runs.h"
 #include "core/base/counted.h"
 #include "core/study/compare.h"
 #include "core/study/study.h"
@@ -17,51 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostText = 60;            // bytes of a message on the terminal
-constexpr size_t kMostEvents = 50'000'000;  // of a study
+constexpr size_t kMostText = 60;  // bytes of a message on the terminal
 
 std::string shortened(const std::string& text) {
   return text.size() <= kMostText ? text : text.substr(0, kMostText) + "...";
-}
-
-// The runs that passed or failed, with what was said in them.
-struct Gathered {
-  std::vector<StudiedRun> runs;
-  size_t undecided = 0, gone = 0;
-  std::vector<std::string> unreadable;    // why, for each
-  std::map<std::string, size_t> reasons;  // of failures: how often
-};
-
-Result<Gathered> gather(const char* command, const Study& study) {
-  Gathered out;
-  size_t events = 0;
-  auto told = std::chrono::steady_clock::now();
-  for (const StudyRun& run : study.runs()) {
-    if (run.result != StudyRun::Result::passed && run.result != StudyRun::Result::failed) {
-      out.undecided++;
-      continue;
-    }
-    auto talk = study.talk_of(run);
-    if (!talk) {
-      if (talk.error().code == ErrorCode::not_found) out.gone++;
-      else out.unreadable.push_back(fmt::format("run {}: {}", run.number, talk.error().message));
-      continue;
-    }
-    if ((events += talk->events.size()) > kMostEvents)
-      return fail(ErrorCode::unsupported,
-                  "{} has more than {} events: compare fewer runs, or shorter ones (a copy of the directory with fewer "
-                  "lines in runs.jsonl)",
-                  study.directory(), kMostEvents);
-    const bool failed = run.result == StudyRun::Result::failed;
-    if (failed) out.reasons[run.why]++;
-    out.runs.push_back({run.number, failed, std::move(*talk)});
-    if (const auto now = std::chrono::steady_clock::now(); now - told > std::chrono::seconds(2)) {
-      told = now;
-      say(stderr, "friday {}: reading what was said: {} of {}\n", command, out.runs.size(),
-          counted(study.runs().size(), "run"));
-    }
-  }
-  return out;
 }
 
 class Report {
@@ -316,7 +275,7 @@ class Report {
 int compare_study(const char* command, const std::string& directory, const ComparisonOptions& options) {
   auto study = Study::open(directory);
   if (!study) return complain(command, study.error());
-  auto gathered = gather(command, *study);
+  auto gathered = gather_runs(command, *study);
   if (!gathered) return complain(command, gathered.error());
   const Comparison comparison = compare(gathered->runs, options.most);
   const Report report(*gathered, comparison);

@@ -14,6 +14,7 @@
 #include "console/compare.h"
 #include "console/complete.h"
 #include "console/diagnose.h"
+#include "console/force.h"
 #include "console/doctor.h"
 #include "console/dump.h"
 #include "console/help.h"
@@ -76,6 +77,7 @@ int main(int argc, char** argv) {
   friday::add_restore_command(app, &status);
   friday::add_log_command(app, &status);
   friday::add_diagnose_command(app, &status);
+  friday::add_force_command(app, &status);
   friday::add_compare_command(app, &status);
   friday::add_dump_command(app, &status);
   friday::add_doctor_command(app, &status);

@@ -96,12 +96,27 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
       FRIDAY_TRY_VOID(Switches().write(collector->options_.recording));
     collector->look_at_switches();
   }
+  FRIDAY_TRY_VOID(collector->begin_shaping());
   if (!collector->outsiders_.start(collector->tokens_.get()))
     collector->notices_.push_back(
         "processes that write to shared memory and are not recorded go unnoticed: the system gives no thread to look "
         "for them "
         "(limits of processes or of address space)");
   return collector;
+}
+
+std::string Collector::name_of_process(pid_t pid) const {
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node)
+    if ((*node)->pid == pid) return (*node)->origin.name;
+  return "";
+}
+
+Result<void> Collector::begin_shaping() {
+  if (!options_.shaper) return {};
+  FRIDAY_TRY(shaper, Shaper::create(*options_.shaper, tokens_.get(), [this](pid_t pid) { return name_of_process(pid); },
+                                    [this] { return live_pids(); }));
+  shaper_ = std::move(shaper);
+  return {};
 }
 
 // Opens the file `tokens`, which all collectors that record into this directory at the same time share and keep locked.
@@ -243,6 +258,10 @@ Result<void> Collector::serve(int timeout_ms, int extra_fd) {
   if (extra_fd >= 0) set.add(extra_fd);
   if (!waiting.empty()) set.add(packer_.wake_fd());
   const size_t outsiders = set.add(outsiders_.wake_fd());
+  if (shaper_) {
+    shaper_->add_to(set);
+    if (const int soon = shaper_->due_ms(); soon >= 0) timeout_ms = timeout_ms < 0 ? soon : std::min(timeout_ms, soon);
+  }
   if (due != INT64_MAX) {
     const int until = static_cast<int>(std::max<int64_t>(0, due - now_ns(CLOCK_MONOTONIC)) / 1000000) + 1;
     timeout_ms = timeout_ms < 0 ? until : std::min(timeout_ms, until);
@@ -253,6 +272,7 @@ Result<void> Collector::serve(int timeout_ms, int extra_fd) {
   for (Node* node : waiting)
     if (!node->closed) give_room(*node);
   if (due != INT64_MAX) do_due();
+  if (shaper_) shaper_->look();
   if (set.is_ready(outsiders)) tell_outsiders();
   return {};
 }
@@ -277,6 +297,7 @@ void Collector::add_notice(Node& node, const std::string& text) {
 
 void Collector::finish(bool hurry) {
   const int64_t until = recorded_until();
+  if (shaper_) shaper_->finish();
   tell_outsiders();
   for (size_t i = 0; i < nodes_.size(); i++) {
     await_image(*nodes_[i]);

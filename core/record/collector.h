@@ -24,6 +24,7 @@
 #include "core/record/file_store.h"
 #include "core/record/outsiders.h"
 #include "core/record/packer.h"
+#include "core/record/shaper.h"
 #include "core/shim/shim_abi.h"
 #include "core/trace/switches.h"
 
@@ -58,6 +59,7 @@ struct CollectorOptions {
   int64_t keep_ns = 0;
   uint64_t keep_bytes = 0;
   bool standby = false;   // programs run unrecorded until that is switched on (core/trace/switches.h)
+  std::optional<ShaperOptions> shaper;  // messages are held back so that an order comes true
   // Only schedules are kept (core/shim/schedule.h), with so many bytes of each message.
   std::optional<uint16_t> schedule;
   uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
@@ -124,6 +126,8 @@ class Collector {
  private:
   struct Node;
   explicit Collector(CollectorOptions options);
+  Result<void> begin_shaping();
+  std::string name_of_process(pid_t pid) const;
   Result<void> open_tokens();
   // as_part, late: with an image of a running process, whose trace before it continues, or of which nothing is
   // recorded.
@@ -224,6 +228,8 @@ class Collector {
   UniqueFd tokens_;           // the TokenArea (shim_abi.h); locked shared while this collector lives
   uint64_t sharing_ = 0;      // key of its TokenArea (format::FileHeader::sharing)
   Outsiders outsiders_;
+  std::unique_ptr<Shaper> shaper_;     // null: no message is held back
+  std::vector<std::byte> held_bytes_;  // room for those that come with a request
   bool must_stop_ = false;
   std::vector<std::string> notices_, news_;
   size_t left_out_ = 0;

@@ -96,22 +96,26 @@ static const char* name_of_request(uint32_t kind) {
     case shim::kImageRoom: return "room for an image";
     case shim::kShares: return "shares";
     case shim::kHalted: return "halted";
+    case shim::kHeld: return "held";
+    case shim::kHandled: return "handled";
+    case shim::kLetGo: return "let go";
     default: return "unknown";
   }
 }
 
 void Collector::handle(Node& node) {
   shim::Request request{};
-  iovec data{&request, sizeof request};
+  held_bytes_.resize(shaper_ ? shim::kMostHeldBytes : 0);
+  iovec data[] = {{&request, sizeof request}, {held_bytes_.data(), held_bytes_.size()}};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
+  message.msg_iov = data;
+  message.msg_iovlen = 2;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
   ssize_t got = recvmsg(node.socket.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
-  if (got != sizeof request) {  // the last holder of the other end is gone
+  if (got < static_cast<ssize_t>(sizeof request)) {  // the last holder of the other end is gone
     node.hung_up = true;
     if (!node.ended_ns) node.ended_ns = now_ns(CLOCK_MONOTONIC);
     if (!node.direct_child) close_node(node);
@@ -138,6 +142,17 @@ void Collector::handle(Node& node) {
     case shim::kImageRoom: make_room_ahead(node, request.events); break;
     case shim::kShares: note_shares(node); break;
     case shim::kHalted: note_halted(node); break;
+    case shim::kHeld:
+      if (shaper_)
+        shaper_->take(node.origin.name, request, std::span(held_bytes_).first(static_cast<size_t>(got) - sizeof request),
+                      std::move(passed));
+      break;
+    case shim::kHandled:
+      if (shaper_) shaper_->handled(request.inode);
+      break;
+    case shim::kLetGo:
+      if (shaper_) shaper_->let_go(node.origin.name, request);
+      break;
     case shim::kForked:
       node.pid = request.detail;
       describe_soon(node);

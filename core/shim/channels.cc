@@ -164,10 +164,7 @@ static void describe_connection(int fd) {
   channel->out_bytes = info.tcpi_bytes_sent - info.tcpi_bytes_retrans + info.tcpi_notsent_bytes;
 }
 
-void channels_anew() {
-  memset(channels, 0, sizeof channels);
-  memset(slot_of, 0, sizeof slot_of);
-  free_hint = 1;
+void each_descriptor(void (*visit)(int fd, int with), int with) {
   const int directory = (int)native(sys::open, "/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
   struct Entry {  // struct linux_dirent64 of getdents(2)
     uint64_t inode, offset;
@@ -181,9 +178,20 @@ void channels_anew() {
       int fd = 0;
       const char* digit = ((const Entry*)(entries + at))->name;
       for (; *digit >= '0' && *digit <= '9'; digit++) fd = fd * 10 + (*digit - '0');
-      if (!*digit && fd != directory && in_table(fd) && !collector_owns(fd)) describe_connection(fd);
+      if (!*digit && fd != directory && !collector_owns(fd)) visit(fd, with);
     }
   native(sys::close, directory);
+}
+
+void channels_anew() {
+  memset(channels, 0, sizeof channels);
+  memset(slot_of, 0, sizeof slot_of);
+  free_hint = 1;
+  each_descriptor(
+      [](int fd, int) {
+        if (in_table(fd)) describe_connection(fd);
+      },
+      0);
 }
 
 void channels_again() {

@@ -26,23 +26,24 @@ constexpr int kSolSocket = 1, kScmRights = 1;
 constexpr size_t kRightsHeader = 16;                               // sizeof(struct cmsghdr)
 constexpr uint32_t kNoSignal = 0x4000, kCloseOnExec = 0x40000000;  // MSG_NOSIGNAL, MSG_CMSG_CLOEXEC
 
-MsgHeader message_of(const IoVec& data, Rights* rights) {
+MsgHeader message_of(const IoVec& data, Rights* rights, uint64_t count = 1) {
   MsgHeader message = {};
   message.iov = (uint64_t)&data;
-  message.iov_count = 1;
+  message.iov_count = count;
   message.control = (uint64_t)rights;
   message.control_length = rights ? sizeof *rights : 0;
   return message;
 }
 
-bool send_request(const Request& request, int fd) {
-  const IoVec data = {(uint64_t)&request, sizeof request};
+// `bytes`: what follows the request.
+bool send_request(const Request& request, int fd, const char* bytes = nullptr, uint64_t size = 0) {
+  const IoVec data[2] = {{(uint64_t)&request, sizeof request}, {(uint64_t)bytes, size}};
   Rights rights = {kRightsHeader + sizeof fd, kSolSocket, kScmRights, {fd, 0}};
-  const MsgHeader message = message_of(data, fd >= 0 ? &rights : nullptr);
+  const MsgHeader message = message_of(data[0], fd >= 0 ? &rights : nullptr, size ? 2 : 1);
   long sent;
   do sent = native(sys::sendmsg, own_socket(), &message, kNoSignal);
   while (sent == -EINTR);
-  return sent == sizeof request;
+  return sent == (long)(sizeof request + size);
 }
 
 // Raises the limit of open files as long as this object exists, so that descriptors can be received although the
@@ -224,6 +225,26 @@ void collector_send(RequestKind kind, uint32_t reason, int detail, const char* t
   request.pid = (uint32_t)native(sys::getpid);
   if (text) memcpy(request.text, text, min(length_of(text), sizeof request.text - 1));
   send_request(request, -1);
+}
+
+bool collector_hold(const HeldMessage& held) {
+  Request request = {};
+  request.kind = kHeld;
+  request.pid = (uint32_t)native(sys::getpid);
+  request.reason = held.flags;
+  request.inode = held.inode;
+  request.events = held.sent;
+  request.length = held.length;
+  return send_request(request, held.fd, held.bytes, held.size);
+}
+
+bool collector_about_end(RequestKind kind, uint64_t inode, const char* text) {
+  Request request = {};
+  request.kind = kind;
+  request.pid = (uint32_t)native(sys::getpid);
+  request.inode = inode;
+  if (text) memcpy(request.text, text, min(length_of(text), sizeof request.text - 1));
+  return send_request(request, -1);
 }
 
 void collector_notice(const char* text, const char* about) {

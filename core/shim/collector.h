@@ -28,6 +28,16 @@ void collector_parted(int image_fd);  // it does; -1: its image is written alrea
 // All threads stand still (kHalted). Waits until the processes that share memory with this one do, too. False: they do
 // not.
 bool collector_halted(CutReply* reply);
+// A message, or a piece of one, for the collector to send (kHeld).
+struct HeldMessage {
+  int fd;
+  uint64_t inode, sent, length;  // of the end; its ShapedEnd::sent; of the whole message
+  uint32_t flags;                // HeldFlag
+  const char* bytes;
+  uint64_t size;
+};
+bool collector_hold(const HeldMessage& held);
+bool collector_about_end(RequestKind kind, uint64_t inode, const char* text);  // kHandled, kLetGo
 void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);
 // A notice for the user: a text, and what it is about behind it. Cut to the size of a request's text.
 void collector_notice(const char* text, const char* about);

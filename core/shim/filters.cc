@@ -20,6 +20,7 @@ constexpr uint16_t kOwnCalls[] = {
     sys::close,
     sys::close_range,
     sys::dup2,
+    sys::epoll_ctl,
     sys::execve,
     sys::exit,
     sys::exit_group,

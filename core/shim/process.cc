@@ -17,6 +17,7 @@
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
 #include "core/shim/schedule.h"
+#include "core/shim/shaping.h"
 #include "core/shim/signals.h"
 #include "core/shim/standby.h"
 #include "core/shim/token.h"
@@ -155,6 +156,7 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     thread_arm(area);
     forked = true;
     become_only_thread(area);
+    shape_forked();
     area->pending_head = area->pending_tail;  // pending signals are the parent's
     held_forget(area);
     signals_apply_mask(area);

@@ -13,6 +13,7 @@
 #include "core/shim/memory.h"
 #include "core/shim/process.h"
 #include "core/shim/schedule.h"
+#include "core/shim/shaping.h"
 #include "core/shim/signals.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
@@ -59,6 +60,14 @@ long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recor
 
 }  // namespace
 
+// What is done to the call so that messages can be held back. True: the collector makes it, now or later.
+static bool shape_instead(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long* result) {
+  if (frame->rax == sys::shutdown) return shape_shuts(frame, result);
+  if (info.flags & (kOut | kCopies)) return shape_takes(frame, area, info, result);
+  if (!(info.flags & kQuick)) shape_waits(area);
+  return false;
+}
+
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since) {
   Recorded done;
   const uint32_t files = on_standby ? 0 : group_files();
@@ -69,6 +78,14 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uin
   area->call_ticks = since ? since : done.entry;
   trace_header()->running = kInCall;
   trace_header()->dies_of = signals_own_death(frame, area);
+  if (shaping()) {
+    if (shape_instead(frame, area, info, &done.result)) {
+      done.exit = ticks_now();
+      trace_header()->dies_of = 0;
+      trace_header()->running = kComputing;
+      return done;
+    }
+  }
   const bool shared = (live_threads > 1 || group_member()) && !done.changed.object;
   ChaosPlan plan;
   const bool chaos = __builtin_expect(chaos_key != 0, 0) && !done.changed.object;
@@ -86,6 +103,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uin
                 : info.flags & kPathIn ? call_with_path(area, frame, info)
                                        : interruptible_call(area, frame, since != 0);
   done.exit = ticks_now();
+  if (shaping()) shape_moved(frame, area, info, done.result);
   trace_header()->dies_of = 0;
   // A process may have mapped the file during the call.
   if (!done.changed.object && !on_standby && group_files() != files) done.changed = shared_changed(frame);

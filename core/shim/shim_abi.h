@@ -337,6 +337,35 @@ struct KeptThread {
   uint32_t reserved;
 };
 
+// An end of a connection, or a pipe, through which messages are held back (shaping.cc). The entry is not reused.
+struct ShapedEnd {
+  uint64_t inode;     // of the socket or the pipe (stat(2)); 0: the entry is free
+  uint64_t sent;      // bytes that the programs believe sent
+  uint64_t received;  // bytes that they have received
+  uint64_t handled;   // how many of these count as handled (HandledWhen)
+  uint64_t wanted;    // not 0: the collector is told (kHandled) when `handled` is as large; then it becomes 0
+  uint32_t taken;     // messages, or pieces of them, that the collector was given to send: it has `passed` on so many,
+  uint32_t passed;    // futex. As long as it has not passed all on, it is given what follows, too
+};
+// Of a message that may have to be held back: bytes that stand in it.
+struct HoldWord {
+  uint32_t length;  // 0: any message
+  char bytes[60];
+};
+enum HandledWhen : uint32_t {
+  kHandledAtReceipt = 1,
+  kHandledAtWait = 2,    // when the thread that has received it waits next, or sends on the connection
+  kHandledAtAnswer = 3,  // when somebody sends on the connection
+};
+inline constexpr uint32_t kMaxShapedEnds = 1 << 13, kMaxHoldWords = 64;
+struct ShapeArea {
+  uint32_t on;            // not 0: messages with one of the words are given to the collector
+  uint32_t handled_when;  // HandledWhen; 0: nothing was ever to be held back
+  uint32_t word_count, reserved;
+  HoldWord word[kMaxHoldWords];
+  ShapedEnd end[kMaxShapedEnds];
+};
+
 inline constexpr uint32_t kMaxKept = 1 << 8;
 inline constexpr uint32_t kMaxMembers = 1 << 20, kMaxGroups = 1 << 16, kMaxObjects = 1 << 16, kMaxHeldWords = 1 << 10;
 struct TokenArea {
@@ -352,6 +381,7 @@ struct TokenArea {
   TokenGroup group[kMaxGroups];
   SharedObject object[kMaxObjects];
   TokenMember member[kMaxMembers];
+  ShapeArea shapes;
 };
 
 // ---- The messages between a recorded process and the collector: SOCK_SEQPACKET, unix(7). A process has one request
@@ -386,6 +416,21 @@ enum RequestKind : uint32_t {
   kShares = 15,
   // All its threads stand still for that. Reply: CutReply, when all these processes do, or will not.
   kHalted = 16,
+  // A message, or a piece of one, that the program believes sent; its bytes follow the request, and the descriptor is
+  // attached. The collector sends it, now or later (shaping.cc). No reply; ShapedEnd::passed changes.
+  kHeld = 17,
+  kHandled = 18,  // ShapedEnd::handled of the end `inode` is what was wanted. No reply
+  // The program is about to do what cannot be held back behind messages that are: everything of the end `inode` is to
+  // be sent now. `text` says what it does. No reply; ShapedEnd::passed changes.
+  kLetGo = 19,
+};
+
+inline constexpr uint32_t kMostHeldBytes = 60000;  // in one kHeld
+// Request::reason of kHeld.
+enum HeldFlag : uint32_t {
+  kFirstPiece = 1,
+  kLastPiece = 2,
+  kShutsDown = 4,  // no bytes: shutdown(2) with SHUT_WR
 };
 
 inline constexpr char kNoAddresses[] = "no room at the shim's addresses";  // Request::text of kEnding
@@ -398,8 +443,10 @@ struct Request {
   int32_t detail;       // kEnding: EndRecord::detail; kForked, kReached: a pid; kSpawn, kExecutes: not 0: the real and
                         // the effective user or group differ; kPart: not 0: nothing is to be recorded there
   uint32_t mapped_writable;  // kModule: not 0: a recorded process has the file mapped so
-  uint64_t inode;            // kModule: of the file
-  uint64_t events;           // kExecutes: number of events in the sender's trace; kPart, kImageRoom: bytes
+  uint64_t inode;            // kModule: of the file; kHeld, kHandled, kLetGo: of the end
+  uint64_t events;           // kExecutes: number of events in the sender's trace; kPart, kImageRoom: bytes; kHeld:
+                             // ShapedEnd::sent before it
+  uint64_t length;           // kHeld: of the whole message
   char text[256];            // kModule, kSpawn, kExecutes, kHello if loader.cc has started it: a path; else a text
 };
 

@@ -8,6 +8,7 @@
 #include "core/shim/memory.h"
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
+#include "core/shim/shaping.h"
 #include "core/shim/signals.h"
 #include "core/shim/trace.h"
 
@@ -66,6 +67,11 @@ void run_descriptor(CallFrame* frame, ThreadArea* area) {
   const CallInfo& info = call_info(call);
   const bool closes = info.flags & kCloses, range = info.flags & kClosesRange;
   if (control.mode == kModeReplay) return (void)replay_call(frame, area, info);
+  if (shaping()) {
+    if (!range) shape_closes(closes ? (int)from : (int)to);
+    else if (!(a[2] & CLOSE_RANGE_CLOEXEC))
+      for (uint64_t fd = from; fd <= to && fd < 65536; fd++) shape_closes((int)fd);
+  }
   if (closes && !collector_owns((int)from)) channel_forget((int)from);
   // With CLOSE_RANGE_CLOEXEC the call closes nothing now, and with flags that the kernel does not know it fails.
   if (range && ((uint32_t)a[2] & ~CLOSE_RANGE_UNSHARE) == 0)

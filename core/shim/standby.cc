@@ -6,6 +6,7 @@
 #include "core/shim/patch.h"
 #include "core/shim/process.h"
 #include "core/shim/schedule.h"
+#include "core/shim/shaping.h"
 #include "core/shim/signals.h"
 #include "core/shim/token.h"
 
@@ -172,6 +173,7 @@ bool end_standby(CallFrame* frame, ThreadArea* area) {
 bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint64_t since = 0;
   bool tried = false;
+  if (shaping() && !(info.flags & (kQuick | kOut | kCopies))) shape_waits(area);
   if (area->call_number & kInterrupted) {
     area->call_number = 0;
     if (settle(frame, area, info, -EINTR) == Made::yes) return true;

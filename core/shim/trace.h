@@ -81,6 +81,8 @@ struct Moved {
   const void* peer = nullptr;  // a sockaddr
   uint16_t message = 0;        // which message of a call with several
 };
+// Calls visit(fd, with) for each descriptor of the program.
+void each_descriptor(void (*visit)(int fd, int with), int with);
 void channels_again();  // a new trace begins: all channels must be described there
 void channels_anew();   // the first one begins: nothing is known of the channels yet
 void channel_transfer(EventWriter& writer, int fd, const Moved& moved);

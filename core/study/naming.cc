@@ -20,17 +20,6 @@ constexpr double kFieldShare = 0.15, kWholeShare = 0.3;
 // A place with more different values is a counter or an id, which tells no two messages of a protocol apart.
 constexpr size_t kMostValues = 4096, kMostNames = 24;
 
-// "client-12" -> "client-#"
-std::string without_numbers(const std::string& name) {
-  std::string out;
-  for (char each : name) {
-    const bool digit = each >= '0' && each <= '9';
-    if (!digit) out += each;
-    else if (!out.ends_with('#')) out += '#';
-  }
-  return out;
-}
-
 uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
 // How many runs have which value at a place.
@@ -278,6 +267,16 @@ class Namer {
 };
 
 }  // namespace
+
+std::string without_numbers(const std::string& role) {
+  std::string out;
+  for (char each : role) {
+    const bool digit = each >= '0' && each <= '9';
+    if (!digit) out += each;
+    else if (!out.ends_with('#')) out += '#';
+  }
+  return out;
+}
 
 Naming Naming::of(std::span<const StudiedRun> runs) { return Namer(runs).name(); }
 

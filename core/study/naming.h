@@ -14,6 +14,9 @@
 
 namespace friday {
 
+// What is said of several roles that are alike: "client-#" for client-1 and client-2.
+std::string without_numbers(const std::string& role);
+
 // A run of a study, with what was said in it.
 struct StudiedRun {
   unsigned number = 0;

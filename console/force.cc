@@ -1,0 +1,265 @@
+#include "console/force.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "console/complain.h"
+#include "console/paths.h"
+#include "console/progress.h"
+#include "console/study_group.h"
+#include "console/study_runs.h"
+#include "console/until.h"
+#include "core/base/counted.h"
+#include "core/study/compare.h"
+#include "core/study/forcing.h"
+#include "core/study/study.h"
+
+namespace friday {
+namespace {
+
+using nlohmann::json;
+
+struct ForceOptions {
+  std::string study, output, until = "handled";
+  unsigned run = 0, only = 1, times = 10;
+  double patience = 10;
+  bool record = false, as_json = false, quiet = false;
+};
+
+// One run's view of the order.
+class RunJudge : public MessageJudge {
+ public:
+  explicit RunJudge(ForcedOrder order) : forcing_(std::move(order)) {}
+
+  Verdict sent(const Sent& message) override {
+    const auto* bytes = reinterpret_cast<const char*>(message.bytes.data());
+    const size_t looked = std::min(message.bytes.size(), Talk::kMostBytes);  // as the comparison has looked at it
+    switch (forcing_.sent(message.ticket, role_of(message.from), role_of(message.to), {bytes, looked}, message.length)) {
+      case Forcing::Verdict::pass: return Verdict::pass;
+      case Forcing::Verdict::watch: return Verdict::watch;
+      case Forcing::Verdict::hold: return Verdict::hold;
+    }
+    return Verdict::pass;
+  }
+  std::vector<Ticket> handled(Ticket ticket) override { return forcing_.handled(ticket); }
+  void lost(Ticket ticket) override { forcing_.lost(ticket); }
+  std::vector<Ticket> give_up(const std::string& why) override {
+    why_ = why;
+    return forcing_.give_up();
+  }
+  bool is_over() const override { return forcing_.is_complete() || forcing_.is_given_up(); }
+  std::string waits_for() const override { return forcing_.waits_for(); }
+
+  bool came_true() const { return forcing_.is_complete(); }
+  // Why the order did not come true.
+  std::string reason() const {
+    if (!why_.empty()) return why_;
+    return fmt::format("the run has ended before {}", forcing_.waits_for());
+  }
+
+ private:
+  Forcing forcing_;
+  std::string why_;
+};
+
+// What is forced, and why.
+struct Plan {
+  Comparison comparison;
+  ForcedOrder order;
+  bool holds = true;  // the order of the finding shall come true; else it shall not
+};
+
+Result<Plan> plan_of(const ForceOptions& options, const Study& study, const Gathered& gathered) {
+  const auto run = std::ranges::find(study.runs(), options.run, &StudyRun::number);
+  if (run == study.runs().end())
+    return fail(ErrorCode::not_found, "{} has no run {}: its runs are those that {}/runs.jsonl lists", options.study,
+                options.run, options.study);
+  if (run->result != StudyRun::Result::passed && run->result != StudyRun::Result::failed)
+    return fail(ErrorCode::usage, "nobody knows whether run {} has failed: name one that passed or failed", options.run);
+  Plan plan{compare(gathered.runs, std::max(options.only, 5u)), {}, run->result == StudyRun::Result::failed};
+  if (plan.comparison.verdict != Comparison::Verdict::order)
+    return fail(ErrorCode::unsupported,
+                "no order of messages goes along with failing in {}, so that there is none to force (`friday compare "
+                "{}` says more)",
+                options.study, options.study);
+  if (options.only > plan.comparison.orders.size())
+    return fail(ErrorCode::usage, "the comparison has {}: --only {} is none of them",
+                counted(plan.comparison.orders.size(), "order"), options.only);
+  FRIDAY_TRY(order, forced_order(plan.comparison.naming, plan.comparison.orders[options.only - 1].order, plan.holds));
+  if (!order) return fail(ErrorCode::unsupported, "finding {} is no order of messages", options.only);
+  plan.order = *std::move(order);
+  return plan;
+}
+
+std::vector<std::string> words_of(const ForcedOrder& order) {
+  std::vector<std::string> words;
+  for (const auto* list : {&order.steps, &order.kept_out})
+    for (const MessageClass& message : *list)
+      if (std::string word = literal_of(message); std::ranges::find(words, word) == words.end())
+        words.push_back(std::move(word));
+  return words;
+}
+
+void print_plan(const ForceOptions& options, const Plan& plan) {
+  say("Forced as in run {}, which has {}: each is {} before the next one is sent on\n", options.run,
+      plan.holds ? "failed" : "passed", options.until);
+  size_t number = 0;
+  for (const MessageClass& step : plan.order.steps) say("  {}. {}\n", ++number, describe(step));
+  for (const MessageClass& each : plan.order.kept_out) say("     and in between no {}\n", describe(each));
+}
+
+shim::HandledWhen handled_when(const std::string& word) {
+  return word == "received" ? shim::kHandledAtReceipt : word == "answered" ? shim::kHandledAtAnswer : shim::kHandledAtWait;
+}
+
+struct Outcome {
+  size_t runs = 0, forced = 0, forced_failed = 0;
+  std::vector<std::pair<unsigned, std::string>> not_forced;  // run, and why
+};
+
+Result<Outcome> outcome_of(const std::string& output, unsigned before,
+                           const std::vector<std::shared_ptr<RunJudge>>& judges) {
+  FRIDAY_TRY(study, Study::open(output));
+  Outcome out;
+  size_t at = 0;
+  for (const StudyRun& run : study.runs()) {
+    if (run.number <= before || at == judges.size()) continue;
+    const RunJudge& judge = *judges[at++];
+    if (run.result == StudyRun::Result::interrupted) continue;
+    out.runs++;
+    if (judge.came_true()) {
+      out.forced++;
+      out.forced_failed += run.result == StudyRun::Result::failed;
+    } else {
+      out.not_forced.emplace_back(run.number, judge.reason());
+    }
+  }
+  return out;
+}
+
+json as_json(const Plan& plan, const Outcome& outcome, const ForceOptions& options) {
+  const auto messages = [](const std::vector<MessageClass>& list) {
+    json out = json::array();
+    for (const MessageClass& each : list) out.push_back({{"from", each.from}, {"to", each.to}, {"text", each.text}});
+    return out;
+  };
+  json out = {{"run", options.run},
+              {"as", plan.holds ? "failed" : "passed"},
+              {"steps", messages(plan.order.steps)},
+              {"kept_out", messages(plan.order.kept_out)},
+              {"runs", outcome.runs},
+              {"forced", outcome.forced},
+              {"forced_failed", outcome.forced_failed},
+              {"unforced", plan.comparison.runs},
+              {"unforced_failed", plan.comparison.failures},
+              {"not_forced", json::array()}};
+  for (const auto& [run, why] : outcome.not_forced) out["not_forced"].push_back({{"run", run}, {"why", why}});
+  return out;
+}
+
+void print_outcome(const Plan& plan, const Outcome& outcome, const std::string& output) {
+  say("{}: the order came true in {}, of which {} failed; without force {} of {} have failed\n",
+      counted(outcome.runs, "run"), outcome.forced, outcome.forced_failed, plan.comparison.failures,
+      plan.comparison.runs);
+  for (const auto& [run, why] : outcome.not_forced) say("run {} was not forced: {}\n", run, why);
+  say("recorded in {}\n", output);
+}
+
+// The number of the last run that is there already.
+Result<unsigned> last_run_in(const std::string& directory) {
+  std::error_code error;
+  if (!std::filesystem::exists(directory + "/runs.jsonl", error)) return 0u;
+  FRIDAY_TRY(study, Study::open(directory));
+  unsigned last = 0;
+  for (const StudyRun& run : study.runs()) last = std::max(last, run.number);
+  return last;
+}
+
+int run_force(const ForceOptions& options) {
+  auto study = Study::open(options.study);
+  if (!study) return complain("force", study.error());
+  auto origin = origin_of(options.study);
+  if (!origin) return complain("force", origin.error());
+  auto group = group_of(*origin);
+  if (!group) return complain("force", group.error());
+  auto gathered = gather_runs("force", *study);
+  if (!gathered) return complain("force", gathered.error());
+  auto plan = plan_of(options, *study, *gathered);
+  if (!plan) return complain("force", plan.error());
+  const std::string output =
+      options.output.empty() ? fmt::format("{}/forced-{}", options.study, options.run) : options.output;
+  auto before = last_run_in(output);
+  if (!before) return complain("force", before.error());
+  if (!options.as_json) print_plan(options, *plan);
+  std::vector<std::shared_ptr<RunJudge>> judges;
+  GroupRunOptions run;
+  CollectorOptions& collector = run.launch.collector;
+  collector.recording = output;
+  if (!options.record) collector.schedule = kUsualFirstBytes;
+  if (!options.quiet && !options.as_json) collector.tell = tell_as("force");
+  collector.shaper = ShaperOptions{
+      [&] {
+        judges.push_back(std::make_shared<RunJudge>(plan->order));
+        return judges.back();
+      },
+      words_of(plan->order), handled_when(options.until),
+      std::chrono::nanoseconds(static_cast<int64_t>(options.patience * 1e9))};
+  run.launch.shim = library_directory() + "/friday-shim.so";
+  run.launch.own_process_groups = true;
+  run.predicate_command = {executable_path(), "run"};
+  const UntilOptions until{.runs = options.times,
+                           .failures = options.times,
+                           .keep = {},
+                           .quiet = options.quiet || options.as_json,
+                           .command = "force",
+                           .for_study = true};
+  const SeriesEnd end = record_until_failure(*group, run, until);
+  if (end.how == SeriesEnd::How::failed) return kBadInput;
+  auto outcome = outcome_of(output, *before, judges);
+  if (!outcome) return complain("force", outcome.error());
+  if (options.as_json) say_json(as_json(*plan, *outcome, options));
+  else print_outcome(*plan, *outcome, output);
+  if (end.how == SeriesEnd::How::interrupted) return 130;
+  return outcome->forced == outcome->runs ? 0 : 1;
+}
+
+}  // namespace
+
+void add_force_command(CLI::App& app, int* status) {
+  auto options = std::make_shared<ForceOptions>();
+  auto* command = app.add_subcommand(
+      "force", "Run a study's group again, with its messages held back so that the order of one of its runs comes true");
+  command->add_option("study", options->study, "The study (friday diagnose)")->required();
+  command->add_option("run", options->run, "The run that is to come again: one that failed, or one that passed")
+      ->required();
+  command->add_option("--only", options->only, "Which finding of `friday compare` is forced (default: 1)")
+      ->check(CLI::Range(1u, 1000u));
+  command->add_option("-n,--times", options->times, "How many runs are made (default: 10)")
+      ->check(CLI::Range(1u, 1000000u));
+  command->add_flag("--record", options->record, "Record them in full, so that they can be replayed");
+  command->add_option("-o,--output", options->output, "Where they are recorded (default: STUDY/forced-RUN)");
+  command
+      ->add_option("--until", options->until,
+                   "When the next message may follow: when the one before was received, handled (its receiver waits "
+                   "again, or sends on the same connection) or answered; default: handled")
+      ->check(CLI::IsMember({"received", "handled", "answered"}));
+  command
+      ->add_option("--patience", options->patience,
+                   "After so many seconds in which nothing comes of it, the order is given up and everything let go "
+                   "(default: 10)")
+      ->check(CLI::Range(0.001, 3600.0));
+  command->add_flag("--json", options->as_json, "Print the result as JSON");
+  command->add_flag("-q,--quiet", options->quiet, "Say nothing of the single runs");
+  command->footer(
+      "Exit code: 0 if the order came true in all runs, 1 if not in all.\nExamples:\n  friday force STUDY 2\n"
+      "  friday force STUDY 2 --record -n 1\n  friday force STUDY 1 --until answered");
+  command->callback([options, status] { *status = run_force(*options); });
+}
+
+}  // namespace friday

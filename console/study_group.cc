@@ -1,0 +1,130 @@
+#include "console/study_group.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/beneath.h"
+#include "core/record/group.h"
+
+namespace friday {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostGroup = 16 << 20, kMostOrigin = 32 << 20;  // bytes of the files
+
+json as_json(const StudyOrigin& origin) {
+  const auto text = read_beneath(Beneath(origin.group), kMostGroup);
+  std::error_code error;
+  return {{"group", text ? *text : ""},
+          {"group_file", std::filesystem::absolute(origin.group, error).lexically_normal().string()},
+          {"script", origin.script},
+          {"script_name", origin.script_name},
+          {"predicates", origin.predicates}};
+}
+
+// Whether both are of the same group, script and predicates. Where the file lies, and what the script's node is called,
+// does not matter.
+bool is_same(const json& one, const json& other) {
+  for (const char* key : {"group", "script", "predicates"})
+    if (one.value(key, json()) != other.value(key, json())) return false;
+  return true;
+}
+
+Beneath place_of(const std::string& study) { return {study, "study.json"}; }
+
+}  // namespace
+
+Result<GroupSpec> group_of(const StudyOrigin& origin) {
+  FRIDAY_TRY(group, read_group(origin.group));
+  group.predicates.insert(group.predicates.end(), origin.predicates.begin(), origin.predicates.end());
+  if (origin.schedule && !group.predicates.empty())
+    return fail(ErrorCode::usage,
+                "the predicate {} needs a replay, and --schedule keeps no more than what was sent and received: leave "
+                "one of them away",
+                group.predicates.front());
+  if (origin.script.empty()) return std::move(group);
+  FRIDAY_TRY_VOID(check_node_name(origin.script_name));
+  if (std::ranges::find(group.programs, origin.script_name, &ProgramSpec::name) != group.programs.end())
+    return fail(ErrorCode::usage, "{} has a node `{}` already: give the script another name with --name", origin.group,
+                origin.script_name);
+  if (!group.network.hosts.empty())
+    return fail(
+        ErrorCode::usage,
+        "{} makes a network of its own, in which the script would need a host: describe it there as a node, with "
+        "stop_when_ends and must_succeed, and leave it away here",
+        origin.group);
+  ProgramSpec script;
+  script.name = origin.script_name;
+  script.command = origin.script;
+  for (const ProgramSpec& program : group.programs)
+    if (!program.ready.empty()) script.after.push_back(program.name);
+  group.programs.push_back(std::move(script));
+  group.stop_when_ends = origin.script_name;
+  group.must_succeed.push_back(origin.script_name);
+  return std::move(group);
+}
+
+Result<void> claim_study(const std::string& study, const StudyOrigin& origin, unsigned runs) {
+  const Beneath place = place_of(study);
+  const json asked = as_json(origin);
+  const auto text = read_beneath(place, kMostOrigin);
+  const json known = text ? json::parse(*text, nullptr, false) : json();
+  if (known.is_object() && is_same(known, asked)) return {};
+  if (text && runs > 0)
+    return fail(
+        ErrorCode::usage,
+        "{} is a study of another group, script or predicate ({}): its runs cannot be compared with those of this "
+        "one; name another directory",
+        study, place.path());
+  if (runs > 0)
+    return fail(ErrorCode::usage,
+                "{} holds runs of `friday record --until-failure`: `friday compare {}` compares them; name another "
+                "directory for a study of its own",
+                study, study);
+  std::error_code error;
+  if (std::filesystem::exists(study + "/recording.json", error)) return {};  // the series will refuse it
+  if (mkdir(study.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, fmt::format("cannot create {}", study));
+  return write_beneath(place, asked.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+Result<StudyOrigin> origin_of(const std::string& study) {
+  const Beneath place = place_of(study);
+  const auto text = read_beneath(place, kMostOrigin);
+  if (!text)
+    return fail(ErrorCode::not_found,
+                "{} does not say of which group and script it is ({}): only a study that `friday diagnose` has made can "
+                "be forced",
+                study, text.error().message);
+  const json known = json::parse(*text, nullptr, false);
+  const auto words = [&](const char* key) {
+    const json list = known.value(key, json::array());
+    return list.is_array() && std::ranges::all_of(list, [](const json& each) { return each.is_string(); })
+               ? std::optional(list.get<std::vector<std::string>>())
+               : std::nullopt;
+  };
+  const bool is_object = known.is_object();
+  const auto is_text = [&](const char* key) { return is_object && known.contains(key) && known[key].is_string(); };
+  const auto script = is_object ? words("script") : std::nullopt, predicates = is_object ? words("predicates") : std::nullopt;
+  if (!is_text("group") || !script || !predicates)
+    return fail(ErrorCode::bad_input, "{} is damaged", place.path());
+  if (!is_text("group_file") || !is_text("script_name"))
+    return fail(ErrorCode::bad_input,
+                "{} does not say where the group file is: an earlier version of Friday has made it. Run `friday "
+                "diagnose` again, into another directory",
+                place.path());
+  StudyOrigin origin{known["group_file"], known["script_name"], *script, *predicates, false};
+  const auto now = read_beneath(Beneath(origin.group), kMostGroup);
+  if (!now) return std::unexpected(now.error());
+  if (*now != known["group"].get<std::string>())
+    return fail(ErrorCode::bad_input, "{} is another one than when {} was made: make a new study of it", origin.group,
+                study);
+  return origin;
+}
+
+}  // namespace friday

@@ -1,0 +1,31 @@
+// What the runs of a study have in common: the group, and the script that is run against it. STUDY/study.json keeps it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/record/group_spec.h"
+
+namespace friday {
+
+struct StudyOrigin {
+  std::string group;  // path of the group file
+  std::string script_name = "script";
+  std::vector<std::string> script;  // empty: the group file says when a run has failed
+  std::vector<std::string> predicates;
+  bool schedule = false;  // only schedules are recorded
+};
+
+// The group with the script as its last program: it starts when all others are ready, the group is stopped when it has
+// ended, and the run has failed if it has.
+Result<GroupSpec> group_of(const StudyOrigin& origin);
+
+// Fails if the study was made of something else; else notes what it is made of. `runs`: how many it has already.
+Result<void> claim_study(const std::string& study, const StudyOrigin& origin, unsigned runs);
+
+// What the study is made of. Fails with not_found if it was not made by `friday diagnose`, and with bad_input if the
+// group file is another one by now.
+Result<StudyOrigin> origin_of(const std::string& study);
+
+}  // namespace friday

@@ -1,0 +1,135 @@
+// Messages that recorded programs believe sent, and that wait until others were handled (core/shim/shaping.h). The shims
+// give each message that may be one of the order to the collector, with a duplicate of its descriptor; a MessageJudge
+// says whether it is sent at once or kept, and is told when it was handled. What follows on the same connection waits
+// behind it.
+//
+// The other end of a connection is asked of the kernel (sock_diag(7)), so only messages between programs of one host
+// and one network namespace can be held back; a pipe has both ends in one. Use on one thread, the collector's.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/fd.h"
+#include "core/base/poll_set.h"
+#include "core/shim/shim_abi.h"
+
+namespace friday {
+
+// Decides which messages wait.
+class MessageJudge {
+ public:
+  using Ticket = uint64_t;
+  enum class Verdict { pass, watch, hold };  // send it; send it, and say when it was handled; keep it
+  struct Sent {
+    Ticket ticket;
+    std::string from, to;              // names of nodes; `to` is empty if nobody knows who will receive it
+    std::span<const std::byte> bytes;  // the first ones, at most shim::kMostHeldBytes
+    uint64_t length;                   // of the whole message
+  };
+  virtual ~MessageJudge() = default;
+  virtual Verdict sent(const Sent& message) = 0;
+  // Which ones are to be sent now; each of them is watched.
+  virtual std::vector<Ticket> handled(Ticket ticket) = 0;
+  virtual void lost(Ticket ticket) = 0;  // its connection is gone
+  // All that is held is to be sent, for the reason `why`.
+  virtual std::vector<Ticket> give_up(const std::string& why) = 0;
+  virtual bool is_over() const = 0;  // whatever comes now may pass
+  virtual std::string waits_for() const = 0;
+};
+
+struct ShaperOptions {
+  // Makes the judge of a run, before its programs start.
+  std::function<std::shared_ptr<MessageJudge>()> judge;
+  // A message that must wait has one of these somewhere; an empty one: any message may have to wait.
+  std::vector<std::string> words;
+  shim::HandledWhen handled_when = shim::kHandledAtWait;
+  std::chrono::nanoseconds patience = std::chrono::seconds(10);  // how long nothing may happen while something is held
+};
+
+class Shaper {
+ public:
+  // Writes what the shims must know into the TokenArea that `tokens` is the file of. `name_of`: the node of a process.
+  static Result<std::unique_ptr<Shaper>> create(ShaperOptions options, int tokens,
+                                                std::function<std::string(pid_t)> name_of,
+                                                std::function<std::vector<pid_t>()> processes);
+  ~Shaper();
+
+  // A request of a shim (kHeld). `fd`: the descriptor that came with it.
+  void take(const std::string& from, const shim::Request& request, std::span<const std::byte> bytes, UniqueFd fd);
+  void handled(uint64_t inode);                                                          // kHandled
+  void let_go(const std::string& from, const shim::Request& request);                    // kLetGo
+  // What waits for room in a socket or pipe, and when to look again, in milliseconds; -1: not before something comes.
+  void add_to(PollSet& set);
+  int due_ms() const;
+  void look();  // at all that is due
+  // Sends all that is left, as far as the receivers take it. Called at the end of the recording.
+  void finish();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Ticket = MessageJudge::Ticket;
+  struct Piece {
+    std::vector<std::byte> bytes;
+    size_t written = 0;
+    Ticket message = 0;
+    bool shuts = false, first = false, last = false;
+  };
+  struct Message {
+    uint64_t inode, end, length;  // of which connection; ShapedEnd::sent behind it
+    bool held = false, watched = false;
+  };
+  struct Connection {
+    UniqueFd fd;
+    uint64_t inode = 0, peer = 0;  // inodes; `peer` 0: not found yet
+    std::string to;
+    std::deque<Piece> queue;
+    bool blocked = false, broken = false;
+  };
+
+  Shaper(ShaperOptions options, std::function<std::string(pid_t)> name_of,
+         std::function<std::vector<pid_t>()> processes)
+      : options_(std::move(options)),
+        judge_(options_.judge()),
+        name_of_(std::move(name_of)),
+        processes_(std::move(processes)) {}
+  shim::ShapedEnd* end_of(uint64_t inode);
+  void find_peer(Connection& connection);
+  std::string owner_of(uint64_t inode);
+  void pump(Connection& connection);
+  bool write_piece(Connection& connection, Piece& piece);
+  void passed(Connection& connection);
+  void begin_watch(const Connection& connection, Ticket ticket);
+  void break_off(Connection& connection);
+  void send_all(const std::vector<Ticket>& tickets);
+  void come_true(Ticket ticket);
+  void give_up(const std::string& why);
+  void note_progress() { progress_ = Clock::now(); }
+
+  ShaperOptions options_;
+  std::shared_ptr<MessageJudge> judge_;
+  std::function<std::string(pid_t)> name_of_;
+  std::function<std::vector<pid_t>()> processes_;
+  shim::ShapeArea* area_ = nullptr;
+  size_t mapped_ = 0;
+  void* mapping_ = nullptr;
+  std::map<uint64_t, Connection> connections_;  // by inode
+  std::map<Ticket, Message> messages_;          // that are held, under way or watched
+  std::map<uint64_t, std::string> owners_;      // by inode
+  Ticket next_ = 1;
+  size_t held_ = 0;
+  Clock::time_point progress_ = Clock::now();
+};
+
+}  // namespace friday

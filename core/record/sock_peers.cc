@@ -1,0 +1,129 @@
+#include "core/record/sock_peers.h"
+
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cstring>
+
+#include "core/base/fd.h"
+
+namespace friday {
+namespace {
+
+// Sends the request and gives the first answer's payload; empty if there is none.
+template <typename Request>
+std::string ask(const Request& request) {
+  struct {
+    nlmsghdr header;
+    Request body;
+  } message{};
+  message.header.nlmsg_len = sizeof message;
+  message.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  message.header.nlmsg_flags = NLM_F_REQUEST;
+  message.body = request;
+  UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  if (!socket || send(socket.get(), &message, sizeof message, 0) != static_cast<ssize_t>(sizeof message)) return {};
+  alignas(nlmsghdr) char answer[8192];
+  const ssize_t got = recv(socket.get(), answer, sizeof answer, 0);
+  if (got < static_cast<ssize_t>(sizeof(nlmsghdr))) return {};
+  nlmsghdr header;
+  memcpy(&header, answer, sizeof header);
+  if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY || header.nlmsg_len > static_cast<size_t>(got)) return {};
+  return {answer + NLMSG_HDRLEN, header.nlmsg_len - NLMSG_HDRLEN};
+}
+
+// A socket's address as inet_diag(7) wants it. An IPv4 address in IPv6's form is looked up as IPv4, as the kernel keeps
+// it.
+struct Place {
+  int family = AF_UNSPEC;
+  uint16_t port = 0;  // in network order
+  uint32_t words[4]{};
+};
+
+Place place_of(const sockaddr_storage& address) {
+  Place out{address.ss_family, 0, {}};
+  if (address.ss_family == AF_INET) {
+    const auto& inet = reinterpret_cast<const sockaddr_in&>(address);
+    out.port = inet.sin_port;
+    memcpy(out.words, &inet.sin_addr, sizeof inet.sin_addr);
+  } else if (address.ss_family == AF_INET6) {
+    const auto& inet = reinterpret_cast<const sockaddr_in6&>(address);
+    out.port = inet.sin6_port;
+    if (IN6_IS_ADDR_V4MAPPED(&inet.sin6_addr)) {
+      out.family = AF_INET;
+      memcpy(out.words, &inet.sin6_addr.s6_addr[12], 4);
+    } else {
+      memcpy(out.words, &inet.sin6_addr, sizeof inet.sin6_addr);
+    }
+  }
+  return out;
+}
+
+std::optional<uint64_t> tcp_peer(const Place& local, const Place& remote) {
+  inet_diag_req_v2 request{};
+  request.sdiag_family = static_cast<uint8_t>(remote.family);
+  request.sdiag_protocol = IPPROTO_TCP;
+  request.idiag_states = ~0u;
+  request.id.idiag_sport = remote.port;
+  request.id.idiag_dport = local.port;
+  memcpy(request.id.idiag_src, remote.words, sizeof remote.words);
+  memcpy(request.id.idiag_dst, local.words, sizeof local.words);
+  request.id.idiag_cookie[0] = request.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  const std::string answer = ask(request);
+  inet_diag_msg found{};
+  if (answer.size() < sizeof found) return std::nullopt;
+  memcpy(&found, answer.data(), sizeof found);
+  // If nobody has accepted it yet, the listening socket is found, or an inode of 0.
+  if (found.id.idiag_dport != local.port || found.idiag_inode == 0) return std::nullopt;
+  return found.idiag_inode;
+}
+
+std::optional<uint64_t> unix_peer(uint64_t inode) {
+  unix_diag_req request{};
+  request.sdiag_family = AF_UNIX;
+  request.udiag_states = ~0u;
+  request.udiag_ino = static_cast<uint32_t>(inode);
+  request.udiag_show = UDIAG_SHOW_PEER;
+  request.udiag_cookie[0] = request.udiag_cookie[1] = ~0u;
+  const std::string answer = ask(request);
+  size_t at = NLMSG_ALIGN(sizeof(unix_diag_msg));
+  while (at + sizeof(rtattr) <= answer.size()) {
+    rtattr attribute;
+    memcpy(&attribute, answer.data() + at, sizeof attribute);
+    if (attribute.rta_len < sizeof attribute || at + attribute.rta_len > answer.size()) break;
+    uint32_t peer = 0;
+    if (attribute.rta_type == UNIX_DIAG_PEER && attribute.rta_len >= RTA_LENGTH(sizeof peer)) {
+      memcpy(&peer, answer.data() + at + RTA_LENGTH(0), sizeof peer);
+      return peer ? std::optional<uint64_t>(peer) : std::nullopt;
+    }
+    at += RTA_ALIGN(attribute.rta_len);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<uint64_t> peer_inode(int fd) {
+  struct stat status;
+  if (fstat(fd, &status) != 0) return std::nullopt;
+  if (S_ISFIFO(status.st_mode)) return status.st_ino;
+  sockaddr_storage local{}, remote{};
+  socklen_t size = sizeof local;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) != 0) return std::nullopt;
+  if (local.ss_family == AF_UNIX) return unix_peer(status.st_ino);
+  size = sizeof remote;
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &size) != 0) return std::nullopt;
+  const Place here = place_of(local), there = place_of(remote);
+  if (here.family == AF_UNSPEC || here.family != there.family) return std::nullopt;
+  return tcp_peer(here, there);
+}
+
+}  // namespace friday

@@ -1,0 +1,321 @@
+#include "core/shim/shaping.h"
+
+#include <asm/poll.h>
+#include <asm/socket.h>
+#include <linux/fcntl.h>
+#include <linux/futex.h>
+#include <linux/signal.h>
+
+#include "core/shim/collector.h"
+#include "core/shim/kernel_structs.h"
+#include "core/shim/memory.h"
+#include "core/shim/process.h"
+#include "core/shim/trace.h"
+
+namespace friday::shim {
+
+namespace {
+
+ShapeArea* const shapes = &((TokenArea*)kTokensAddress)->shapes;
+
+constexpr int kMaxDescriptors = 65536;
+constexpr uint16_t kNotShaped = 0xffff;
+constexpr uint64_t kOutOfBandFlag = 1;  // MSG_OOB
+constexpr uint32_t kStreamSocket = 1;   // SOCK_STREAM
+uint16_t end_of[kMaxDescriptors];       // index in ShapeArea::end + 1; 0: not looked up yet; kNotShaped
+
+// What a thread has received and not handled: ends, as in `end_of`. More of them count as handled at once.
+constexpr unsigned kMostUnhandled = 15;
+struct Unhandled {
+  uint16_t count;
+  uint16_t ends[kMostUnhandled];
+};
+constexpr uint32_t kThreads = 1 << 12;
+Unhandled unhandled[kThreads];  // by ThreadArea::slot
+Unhandled* of_thread(const ThreadArea* area) { return area->slot < kThreads ? &unhandled[area->slot] : nullptr; }
+
+// The entry of an inode, which is made if there is none; 0: all entries are in use.
+uint16_t entry_of(uint64_t inode) {
+  for (uint32_t tries = 0, at = (uint32_t)(inode * 0x9e3779b97f4a7c15 >> 40) % kMaxShapedEnds; tries < kMaxShapedEnds;
+       tries++, at = (at + 1) % kMaxShapedEnds) {
+    uint64_t known = 0;
+    if (__atomic_compare_exchange_n(&shapes->end[at].inode, &known, inode, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+        known == inode)
+      return (uint16_t)(at + 1);
+  }
+  return 0;
+}
+
+ShapedEnd* end_at(uint16_t entry) { return &shapes->end[entry - 1]; }
+
+uint16_t look_up(int fd) {
+  FileStat st;
+  if (failed(native(sys::fstat, fd, &st))) return kNotShaped;
+  const uint32_t type = st.mode & kFileType;
+  uint32_t kind = 0, size = sizeof kind;
+  if (type == kSocketFile) native(sys::getsockopt, fd, SOL_SOCKET, SO_TYPE, &kind, &size);
+  if (type != kFifo && kind != kStreamSocket) return kNotShaped;
+  const uint16_t entry = entry_of(st.inode);
+  return entry ? entry : kNotShaped;
+}
+
+// The end behind a descriptor; null if it is no stream.
+ShapedEnd* shaped(int fd) {
+  if (fd < 0 || fd >= kMaxDescriptors || me()->borrowed) return nullptr;
+  if (!end_of[fd]) end_of[fd] = look_up(fd);
+  return end_of[fd] == kNotShaped ? nullptr : end_at(end_of[fd]);
+}
+
+bool is_waited_for(const ShapedEnd* end) {
+  return __atomic_load_n(&end->taken, __ATOMIC_SEQ_CST) != __atomic_load_n(&end->passed, __ATOMIC_SEQ_CST);
+}
+
+// The buffers of a call that sends.
+struct Buffers {
+  const IoVec* iov = nullptr;
+  uint64_t count = 0, size = 0;
+  IoVec one = {};
+  bool plain = true;  // false: there is more in the message than bytes
+};
+
+Buffers buffers_of(const CallFrame* frame, const CallInfo& info) {
+  const uint64_t* a = arguments_of(frame);
+  const Operand& payload = info.inputs[0];
+  Buffers out;
+  const uint64_t flags = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
+  out.plain = !(flags & kOutOfBandFlag);
+  switch (payload.shape) {
+    case Shape::buffer:
+      out.one = {a[payload.argument], a[payload.other]};
+      out.iov = nullptr;
+      out.count = 1;
+      break;
+    case Shape::iov:
+      out.iov = (const IoVec*)a[payload.argument];
+      out.count = a[payload.other];
+      out.plain &= !(info.flags & kIn);  // vmsplice(2) lends pages
+      break;
+    case Shape::msg: {
+      const MsgHeader* m = (const MsgHeader*)a[payload.argument];
+      out.iov = (const IoVec*)m->iov;
+      out.count = m->iov_count;
+      out.plain &= !m->control_length;
+      break;
+    }
+    default: out.plain = false; return out;
+  }
+  constexpr uint64_t kMostBuffers = 1024;  // UIO_MAXIOV
+  if (out.count > kMostBuffers) out.plain = false, out.count = 0;
+  for (uint64_t i = 0; i < out.count; i++) out.size += out.iov ? out.iov[i].length : out.one.length;
+  return out;
+}
+
+// A run of bytes of the message; the buffers are copied here, since a word may stand in two of them.
+char packet[kMostHeldBytes];
+
+uint64_t copy_to_packet(const Buffers& from, uint64_t at) {
+  uint64_t filled = 0;
+  for (uint64_t i = 0; i < from.count && filled < sizeof packet; i++) {
+    const IoVec& each = from.iov ? from.iov[i] : from.one;
+    if (at >= each.length) {
+      at -= each.length;
+      continue;
+    }
+    const uint64_t n = min(each.length - at, sizeof packet - filled);
+    memcpy(packet + filled, (const char*)each.base + at, n);
+    filled += n;
+    at = 0;
+  }
+  return filled;
+}
+
+bool contains(const char* text, uint64_t size, const HoldWord& word) {
+  const uint32_t length = min<uint32_t>(word.length, sizeof word.bytes);
+  if (!length) return true;
+  for (uint64_t at = 0; at + length <= size; at++)
+    if (text[at] == word.bytes[0] && memcmp(text + at, word.bytes, length) == 0) return true;
+  return false;
+}
+
+// Whether the message, of whose bytes the first ones are in `packet`, may be one that must wait.
+bool is_candidate(uint64_t size) {
+  const uint32_t count = min(shapes->word_count, kMaxHoldWords);
+  for (uint32_t i = 0; i < count; i++)
+    if (contains(packet, size, shapes->word[i])) return true;
+  return false;
+}
+
+// Whether the kernel would refuse to send, or would end the program: then it shall do so.
+bool is_broken(int fd) {
+  struct {
+    int fd;
+    short events, revents;
+  } peer = {fd, 0, 0};
+  return native(sys::poll, &peer, 1, 0) != 0;  // POLLERR, POLLHUP or POLLNVAL, which need not be asked for
+}
+
+void tell_handled(ShapedEnd* end) {
+  const uint64_t received = __atomic_load_n(&end->received, __ATOMIC_SEQ_CST);
+  if (received <= end->handled) return;
+  __atomic_store_n(&end->handled, received, __ATOMIC_SEQ_CST);
+  uint64_t wanted = __atomic_load_n(&end->wanted, __ATOMIC_SEQ_CST);
+  if (wanted && received >= wanted &&
+      __atomic_compare_exchange_n(&end->wanted, &wanted, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    collector_about_end(kHandled, end->inode, nullptr);
+}
+
+// What the thread has received of this end is handled.
+void handle(ThreadArea* area, uint16_t entry) {
+  Unhandled* own = of_thread(area);
+  for (unsigned i = 0; own && i < own->count; i++) {
+    if (own->ends[i] != entry) continue;
+    own->ends[i] = own->ends[--own->count];
+    tell_handled(end_at(entry));
+    return;
+  }
+}
+
+// What cannot wait behind what is held: all of that is sent first.
+void let_go(ShapedEnd* end, const char* what) {
+  if (!is_waited_for(end) || !collector_about_end(kLetGo, end->inode, what)) return;
+  const uint64_t since = ticks_now();
+  constexpr long kLongest = 10'000'000'000;
+  while (!elapsed(since, kLongest)) {
+    const uint32_t passed = __atomic_load_n(&end->passed, __ATOMIC_SEQ_CST);
+    if (passed == end->taken) return;
+    const long timeout[2] = {0, 100'000'000};
+    native(sys::futex, &end->passed, FUTEX_WAIT, passed, timeout, 0, 0);
+  }
+}
+
+// The collector has ended, and with it what the program believes sent.
+[[noreturn]] void end_without_collector() {
+  constexpr char kText[] = "friday: the recorder has ended while it held back messages of this program, which are lost\n";
+  constexpr int kErrors = 2;
+  native(sys::write, kErrors, kText, sizeof kText - 1);
+  native(sys::kill, native(sys::getpid), SIGKILL);
+  native(sys::exit_group, 1);
+  __builtin_unreachable();
+}
+
+// Gives the message to the collector. False: that has ended.
+bool give(int fd, ShapedEnd* end, const Buffers& from) {
+  for (uint64_t at = 0; at < from.size;) {
+    const uint64_t size = copy_to_packet(from, at);
+    HeldMessage held = {fd, end->inode, end->sent, from.size, 0, packet, size};
+    if (at == 0) held.flags |= kFirstPiece;
+    if (at + size == from.size) held.flags |= kLastPiece;
+    __atomic_add_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
+    if (!collector_hold(held)) {
+      __atomic_sub_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
+      if (at || is_waited_for(end)) end_without_collector();
+      return false;
+    }
+    __atomic_add_fetch(&end->sent, size, __ATOMIC_SEQ_CST);
+    at += size;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool shaping() { return __builtin_expect(shapes->handled_when != 0, 0); }
+
+bool shape_takes(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long* result) {
+  const uint64_t* a = arguments_of(frame);
+  if (info.flags & kCopies) {
+    if (ShapedEnd* end = shaped((int)a[copies_to(info.flags)])) let_go(end, info.name);
+    return false;
+  }
+  if (!(info.flags & kOut)) return false;
+  const int fd = (int)a[0];
+  ShapedEnd* end = shaped(fd);
+  if (!end) return false;
+  if (shapes->handled_when == kHandledAtAnswer) tell_handled(end);
+  else handle(area, end_of[fd]);
+  const bool waits = is_waited_for(end);
+  if (!waits && !__atomic_load_n(&shapes->on, __ATOMIC_SEQ_CST)) return false;
+  Buffers from;
+  uint64_t first = 0;
+  if (!probed([&] {
+        from = buffers_of(frame, info);
+        if (from.plain) first = copy_to_packet(from, 0);
+      }))
+    return false;  // the call will fail with EFAULT
+  if (!from.plain || !from.size) {
+    if (waits && from.size) let_go(end, info.name);
+    return false;
+  }
+  if ((!waits && !is_candidate(first)) || is_broken(fd)) return false;
+  bool given = false;
+  if (!probed([&] { given = give(fd, end, from); }) || !given) return false;
+  *result = (long)from.size;
+  return true;
+}
+
+void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long result) {
+  const uint64_t* a = arguments_of(frame);
+  constexpr uint64_t kPeekFlag = 2;  // MSG_PEEK
+  if (result <= 0) return;
+  if (info.flags & kOut) {
+    if (ShapedEnd* end = shaped((int)a[0])) __atomic_add_fetch(&end->sent, (uint64_t)result, __ATOMIC_SEQ_CST);
+    return;
+  }
+  if (info.flags & kCopies) {
+    if (ShapedEnd* end = shaped((int)a[copies_to(info.flags)]))
+      __atomic_add_fetch(&end->sent, (uint64_t)result, __ATOMIC_SEQ_CST);
+    ShapedEnd* end = info.flags & kKeepsSource ? nullptr : shaped((int)a[copies_from(info.flags)]);
+    if (!end) return;
+    __atomic_add_fetch(&end->received, (uint64_t)result, __ATOMIC_SEQ_CST);
+    return tell_handled(end);
+  }
+  const uint64_t flags = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
+  ShapedEnd* end = info.flags & kIn && !(flags & kPeekFlag) ? shaped((int)a[0]) : nullptr;
+  if (!end) return;
+  __atomic_add_fetch(&end->received, (uint64_t)result, __ATOMIC_SEQ_CST);
+  Unhandled* own = of_thread(area);
+  if (shapes->handled_when == kHandledAtAnswer) return;
+  if (shapes->handled_when == kHandledAtReceipt || !own || own->count == kMostUnhandled) return tell_handled(end);
+  const uint16_t entry = end_of[a[0]];
+  for (unsigned i = 0; i < own->count; i++)
+    if (own->ends[i] == entry) return;
+  own->ends[own->count++] = entry;
+}
+
+void shape_waits(ThreadArea* area) {
+  Unhandled* own = of_thread(area);
+  while (own && own->count) tell_handled(end_at(own->ends[--own->count]));
+}
+
+bool shape_shuts(const CallFrame* frame, long* result) {
+  const uint64_t* a = arguments_of(frame);
+  ShapedEnd* end = shaped((int)a[0]);
+  constexpr uint64_t kRead = 0, kBoth = 2;  // SHUT_RD, SHUT_RDWR
+  if (!end || !is_waited_for(end) || a[1] == kRead || a[1] > kBoth) return false;
+  if (a[1] == kBoth && failed(native(sys::shutdown, a[0], kRead))) return false;
+  __atomic_add_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
+  if (!collector_hold({(int)a[0], end->inode, end->sent, 0, kShutsDown, nullptr, 0})) return false;
+  *result = 0;
+  return true;
+}
+
+// The duplicate that the collector has keeps the connection open, so that the descriptor would stay in the program's
+// epoll sets, which hold open files (epoll(7)).
+void shape_closes(int fd) {
+  if (fd < 0 || fd >= kMaxDescriptors || me()->borrowed) return;
+  const uint16_t entry = end_of[fd];
+  end_of[fd] = 0;
+  if (!entry || entry == kNotShaped || !is_waited_for(end_at(entry))) return;
+  each_descriptor(
+      [](int other, int closed) {
+        constexpr int kDelete = 2;  // EPOLL_CTL_DEL
+        char path[32];
+        path_of_descriptor(other, path, sizeof path);
+        if (equal(path, "anon_inode:[eventpoll]")) native(sys::epoll_ctl, other, kDelete, closed, 0);
+      },
+      fd);
+}
+
+void shape_forked() { memset(unhandled, 0, sizeof unhandled); }
+
+}  // namespace friday::shim

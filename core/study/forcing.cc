@@ -1,0 +1,209 @@
+#include "core/study/forcing.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/study/shape.h"
+
+namespace friday {
+namespace {
+
+// What names and words of a message a class can be compared with.
+struct Looked {
+  Shape shape;
+  std::string whole;
+  std::vector<uint64_t> words;
+};
+
+Looked look_at(std::string_view bytes, uint64_t length) {
+  Looked out{shape_of(bytes, length), as_it_was(bytes, length), {}};
+  for (const Field& field : out.shape.fields)
+    if (!field.word.empty()) out.words.push_back(XXH3_64bits(field.word.data(), field.word.size()));
+  return out;
+}
+
+// Whether a role is the one that a class names, or one of several alike.
+bool is_role(const std::string& role, const std::string& named) {
+  if (role == named) return true;
+  return named.find('#') != std::string::npos && without_numbers(role) == named;
+}
+
+bool has_text(const Looked& looked, const MessageClass& message) {
+  switch (message.level) {
+    case Identity::Level::shape: return looked.shape.masked == message.text;
+    case Identity::Level::whole: return looked.whole == message.text;
+    case Identity::Level::field:
+      for (size_t field = 0; field < looked.shape.fields.size(); field++)
+        if (with_field(looked.shape, field) == message.text) return true;
+  }
+  return false;
+}
+
+bool is_of(const Looked& looked, const std::string& from, const std::string& to, const MessageClass& message) {
+  return is_role(from, message.from) && (to.empty() || is_role(to, message.to)) && has_text(looked, message);
+}
+
+Result<MessageClass> class_of(const Naming& naming, uint32_t name) {
+  const Identity& identity = naming.identities[name];
+  const std::string mine = naming.roles[identity.role];
+  if (identity.partner == TalkEvent::kOutside)
+    return fail(ErrorCode::unsupported,
+                "`{}` {} somebody who was not recorded, and is held back at its sender: record that program, too",
+                identity.text, identity.sent ? "goes to" : "comes from");
+  const std::string other = naming.roles[identity.partner];
+  return MessageClass{identity.sent ? mine : other, identity.sent ? other : mine, identity.level, identity.text};
+}
+
+bool is_named(const NamedRun& run, size_t event, uint32_t name) {
+  return run.general[event] == name || std::ranges::find(run.names_of(event), name) != run.names_of(event).end();
+}
+
+// Whether in some of the runs in which the order comes true a message with this name stands before the first one of it.
+bool comes_before(const Naming& naming, const Order& order, bool holds, uint32_t first, uint32_t name) {
+  for (const NamedRun& run : naming.runs) {
+    if (completed_at(run, order).has_value() != holds) continue;
+    for (size_t event = 0; event < run.size() && !is_named(run, event, first); event++)
+      if (is_named(run, event, name)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string describe(const MessageClass& message) {
+  return fmt::format("`{}` from {} to {}", message.text, message.from, message.to);
+}
+
+Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Order& order, bool holds) {
+  if (order.has_one()) return std::nullopt;
+  ForcedOrder out;
+  out.one_matter = order.form == Order::Form::matter || order.form == Order::Form::intrusion;
+  std::vector<MessageClass> all;
+  for (size_t i = 0; i < order.count(); i++) {
+    FRIDAY_TRY(message, class_of(naming, order.names[i]));
+    all.push_back(std::move(message));
+  }
+  std::vector<size_t> steps = holds ? std::vector<size_t>{0, 1} : std::vector<size_t>{1, 0};
+  if (order.has_three()) steps = holds ? std::vector<size_t>{0, 1, 2} : std::vector<size_t>{0, 2};
+  if (order.has_three() && !holds) out.kept_out = {all[1]};
+  for (size_t step : steps) {
+    out.steps.push_back(all[step]);
+    out.free_before.push_back(step != steps[0] &&
+                              comes_before(naming, order, holds, order.names[steps[0]], order.names[step]));
+  }
+  return out;
+}
+
+std::string literal_of(const MessageClass& message) {
+  // A message that is no text is shown in words that do not stand in it, and a text may be shown on one line.
+  std::string best, piece;
+  const auto end = [&] {
+    if (piece.size() > best.size()) best = piece;
+    piece.clear();
+  };
+  if (message.text.starts_with("# bytes:")) return "";
+  for (char each : message.text) {
+    if (each == '#' || each == ' ' || each == ';') end();
+    else piece += each;
+  }
+  end();
+  return best;
+}
+
+bool Forcing::fits(const Message& message, size_t step) const {
+  if (!message.is_step[step]) return false;
+  if (!order_.one_matter || step == 0) return true;
+  return std::ranges::find_first_of(message.words, first_words_) != message.words.end();
+}
+
+void Forcing::watch(const Message& message) {
+  if (done_ == 0) first_words_ = message.words;
+  watched_ = message.ticket;
+}
+
+Forcing::Verdict Forcing::sent(Ticket ticket, const std::string& from, const std::string& to, std::string_view bytes,
+                               uint64_t length) {
+  if (is_complete() || given_up_) return Verdict::pass;
+  Looked looked = look_at(bytes, length);
+  Message message{ticket, std::vector<bool>(order_.steps.size()), false, std::move(looked.words)};
+  for (size_t step = 0; step < order_.steps.size(); step++)
+    message.is_step[step] = is_of(looked, from, to, order_.steps[step]);
+  for (const MessageClass& each : order_.kept_out) message.is_kept_out |= is_of(looked, from, to, each);
+  const size_t next = done_ + (watched_ ? 1 : 0);  // the first step of which nothing was sent
+  if (!watched_ && next < order_.steps.size() && fits(message, next)) {
+    watch(message);
+    return Verdict::watch;
+  }
+  // A message of one matter can be known as a later step only when the first one has come.
+  bool is_later = false;
+  for (size_t step = std::max<size_t>(next, 1); step < order_.steps.size(); step++) {
+    if (next == 0 && order_.free_before[step]) continue;
+    is_later |= next == 0 ? bool{message.is_step[step]} : fits(message, step);
+  }
+  const bool is_shut_out = message.is_kept_out && next > 0;
+  if (!is_later && !is_shut_out) return Verdict::pass;
+  held_.push_back(std::move(message));
+  return Verdict::hold;
+}
+
+// What may be sent now that a step was handled, or cannot be.
+std::vector<Forcing::Ticket> Forcing::release() {
+  std::vector<Ticket> out;
+  if (is_complete() || given_up_) {
+    for (const Message& each : held_) out.push_back(each.ticket);
+    held_.clear();
+    return out;
+  }
+  if (watched_) return out;
+  const auto next = std::ranges::find_if(held_, [&](const Message& each) { return fits(each, done_); });
+  if (next != held_.end()) {
+    out.push_back(next->ticket);
+    watch(*next);
+    held_.erase(next);
+  }
+  return out;
+}
+
+std::vector<Forcing::Ticket> Forcing::handled(Ticket ticket) {
+  if (watched_ != ticket) return {};
+  watched_.reset();
+  done_++;
+  // What was held as a later step of any matter, and is of another one than the first step, is let through.
+  std::vector<Ticket> out;
+  if (order_.one_matter && done_ == 1) {
+    std::erase_if(held_, [&](const Message& each) {
+      bool is_needed = each.is_kept_out;
+      for (size_t step = 1; step < order_.steps.size(); step++) is_needed |= fits(each, step);
+      if (!is_needed) out.push_back(each.ticket);
+      return !is_needed;
+    });
+  }
+  for (Ticket each : release()) out.push_back(each);
+  return out;
+}
+
+void Forcing::lost(Ticket ticket) {
+  if (watched_ == ticket) watched_.reset();
+  std::erase_if(held_, [&](const Message& each) { return each.ticket == ticket; });
+}
+
+std::vector<Forcing::Ticket> Forcing::give_up() {
+  given_up_ = true;
+  watched_.reset();
+  return release();
+}
+
+bool Forcing::is_held(Ticket ticket) const { return std::ranges::find(held_, ticket, &Message::ticket) != held_.end(); }
+
+std::string Forcing::waits_for() const {
+  if (given_up_) return "nothing: the order was given up";
+  if (is_complete()) return "nothing: the order has come true";
+  const MessageClass& next = order_.steps[done_];
+  return fmt::format("{} to be {}", describe(next), watched_ ? "handled" : "sent");
+}
+
+}  // namespace friday

@@ -1,0 +1,104 @@
+// Forcing an order of messages onto a running group: which message is to be handled after which, and what to do with
+// each message that is about to be sent so that it comes true. Nothing here sends or waits: whoever does tells a
+// Forcing what happens, and does what it says.
+//
+// Only the messages of the order are held back, and each at its sender, so that its receiver sees a slow network. A
+// message counts as handled, not as received, when the thread that has received it waits again or sends on the same
+// connection: between the two, another message can still be taken up first (measured on PostgreSQL and on a server
+// with threads: of pairs that were "received" in the order wanted, more than half were handled in the other one).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/study/naming.h"
+#include "core/study/orders.h"
+
+namespace friday {
+
+// A message as a comparison has named it: who sends it to whom, and a class of its contents (Identity).
+struct MessageClass {
+  std::string from, to;  // roles, or what is said for several alike ("client-#")
+  Identity::Level level = Identity::Level::shape;
+  std::string text;
+};
+// For example "`SET price:f1 #` from crawler to redis".
+std::string describe(const MessageClass& message);
+
+struct ForcedOrder {
+  // These are handled one after the other: the second only when the first was, and so on.
+  std::vector<MessageClass> steps;
+  // These are not let through between the first step and the end of the last one.
+  std::vector<MessageClass> kept_out;
+  // Whether all of them have a word in common with the first step, such as a key (Field::word).
+  bool one_matter = false;
+  // By step: whether messages like it come before the first step, too, and are let through then. Others are held back
+  // until the first step was handled.
+  std::vector<bool> free_before;
+};
+
+// What makes the order of a finding hold in a run or, with `holds` false, fail to hold. None for what is no order:
+// whether there is a certain message cannot be forced. Which messages come before the order, too, is looked up in the
+// runs in which it comes true. Fails with unsupported if a message of it comes from somebody, or
+// goes to somebody, who was not recorded.
+Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Order& order, bool holds);
+
+// Pieces of text of which each message of the class has one, as it was sent, so that most others can be let through
+// without a look at them. Empty: any message may be of the class.
+std::string literal_of(const MessageClass& message);
+
+class Forcing {
+ public:
+  using Ticket = uint64_t;
+  // What is to be done with a message: send it; send it, and say when it was handled; keep it.
+  enum class Verdict { pass, watch, hold };
+
+  explicit Forcing(ForcedOrder order) : order_(std::move(order)) {}
+
+  // A message is about to be sent. `from` and `to` are roles; `to` may be empty, if nobody knows who will receive it.
+  // `bytes` are its first ones, `length` all. `ticket` names it from here on.
+  Verdict sent(Ticket ticket, const std::string& from, const std::string& to, std::string_view bytes, uint64_t length);
+  // A message that is watched was handled. Returns which ones are to be sent now, in this order; each of them is
+  // watched unless the order is complete.
+  std::vector<Ticket> handled(Ticket ticket);
+  // A message that is watched or held will never be handled, since its connection is gone. The order begins anew from
+  // that step.
+  void lost(Ticket ticket);
+  // The order is given up: what is held is to be sent, and whatever comes is let through.
+  std::vector<Ticket> give_up();
+
+  bool is_complete() const { return done_ == order_.steps.size(); }
+  bool is_given_up() const { return given_up_; }
+  size_t done() const { return done_; }  // steps that were handled
+  bool is_held(Ticket ticket) const;
+  size_t held() const { return held_.size(); }
+  // Whether anything has happened that makes somebody wait: a step was passed, or a message is held.
+  bool has_begun() const { return done_ > 0 || watched_ || !held_.empty(); }
+  // What it waits for, in words.
+  std::string waits_for() const;
+
+ private:
+  struct Message {
+    Ticket ticket;
+    std::vector<bool> is_step;  // which of the steps it can be
+    bool is_kept_out = false;
+    std::vector<uint64_t> words;
+  };
+
+  bool fits(const Message& message, size_t step) const;
+  void watch(const Message& message);
+  std::vector<Ticket> release();
+
+  ForcedOrder order_;
+  size_t done_ = 0;
+  std::optional<Ticket> watched_;      // of the step under way, which is the one after those done
+  std::vector<uint64_t> first_words_;  // of the first step's message
+  std::vector<Message> held_;          // in the order in which they were sent
+  bool given_up_ = false;
+};
+
+}  // namespace friday

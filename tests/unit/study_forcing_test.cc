@@ -1,0 +1,226 @@
+// Forcing an order: which messages are let through, which wait for which, and that none is ever lost, in random runs,
+// too.
+#include "core/study/forcing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/unit/study_support.h"
+
+namespace friday {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Verdict = Forcing::Verdict;
+
+MessageClass of(const std::string& from, const std::string& text,
+                Identity::Level level = Identity::Level::shape) {
+  return {from, "db", level, text};
+}
+
+Verdict send(Forcing& forcing, Forcing::Ticket ticket, const std::string& from, const std::string& text,
+             const std::string& to = "db") {
+  return forcing.sent(ticket, from, to, text, text.size());
+}
+
+TEST(Forcing, what_comes_too_early_waits_until_the_one_before_was_handled) {
+  Forcing forcing({{of("a", "x #"), of("b", "y #"), of("a", "z #")}, {}, false, {false, false, false}});
+  EXPECT_EQ(send(forcing, 1, "b", "y 1"), Verdict::hold);
+  EXPECT_EQ(send(forcing, 2, "b", "other"), Verdict::pass);
+  EXPECT_EQ(send(forcing, 3, "c", "y 1"), Verdict::pass) << "from somebody else";
+  EXPECT_EQ(send(forcing, 4, "b", "y 1", "cache"), Verdict::pass) << "to somebody else";
+  EXPECT_THAT(forcing.waits_for(), HasSubstr("`x #` from a to db to be sent"));
+  EXPECT_EQ(send(forcing, 5, "a", "x 7"), Verdict::watch);
+  EXPECT_THAT(forcing.waits_for(), HasSubstr("`x #` from a to db to be handled"));
+  EXPECT_EQ(send(forcing, 6, "a", "z 1"), Verdict::hold);
+  EXPECT_THAT(forcing.handled(99), IsEmpty()) << "of no message of the order";
+  EXPECT_THAT(forcing.handled(5), ElementsAre(1));
+  EXPECT_THAT(forcing.handled(1), ElementsAre(6));
+  EXPECT_FALSE(forcing.is_complete());
+  EXPECT_THAT(forcing.handled(6), IsEmpty());
+  EXPECT_TRUE(forcing.is_complete());
+  EXPECT_EQ(send(forcing, 7, "b", "y 2"), Verdict::pass) << "it has come true once";
+}
+
+TEST(Forcing, the_same_message_twice_is_two_steps) {
+  Forcing forcing({{of("web", "GET price:f#"), of("crawler", "SET price:f1 #", Identity::Level::field), of("web", "GET price:f#")},
+                   {},
+                   false,
+                   {false, true, false}});
+  EXPECT_EQ(send(forcing, 1, "crawler", "SET price:f1 100"), Verdict::pass) << "such come before it, too";
+  EXPECT_EQ(send(forcing, 2, "web", "GET price:f1"), Verdict::watch);
+  EXPECT_EQ(send(forcing, 3, "web", "GET price:f1"), Verdict::hold);
+  EXPECT_THAT(forcing.handled(2), IsEmpty());
+  EXPECT_EQ(send(forcing, 4, "crawler", "SET price:f2 100"), Verdict::pass) << "another flight";
+  EXPECT_EQ(send(forcing, 5, "crawler", "SET price:f1 200"), Verdict::watch);
+  EXPECT_THAT(forcing.handled(5), ElementsAre(3));
+}
+
+TEST(Forcing, what_must_not_come_between_waits_for_the_end) {
+  Forcing forcing({{of("a", "x #"), of("a", "z #")}, {of("b", "y #")}, false, {false, false}});
+  EXPECT_EQ(send(forcing, 1, "b", "y 1"), Verdict::pass) << "before it has begun";
+  EXPECT_EQ(send(forcing, 2, "a", "x 1"), Verdict::watch);
+  EXPECT_EQ(send(forcing, 3, "b", "y 2"), Verdict::hold);
+  EXPECT_THAT(forcing.handled(2), IsEmpty());
+  EXPECT_EQ(send(forcing, 4, "b", "y 3"), Verdict::hold);
+  EXPECT_EQ(send(forcing, 5, "a", "z 1"), Verdict::watch);
+  EXPECT_THAT(forcing.handled(5), ElementsAre(3, 4));
+}
+
+TEST(Forcing, one_matter_is_told_from_others_by_a_common_word) {
+  Forcing forcing({{of("a", "GET key:#"), of("b", "SET key:# #")}, {}, true, {false, false}});
+  EXPECT_EQ(send(forcing, 1, "b", "SET key:1 5"), Verdict::hold) << "nobody knows yet of which matter it will be";
+  EXPECT_EQ(send(forcing, 2, "b", "SET key:2 5"), Verdict::hold);
+  EXPECT_EQ(send(forcing, 3, "a", "GET key:2"), Verdict::watch);
+  EXPECT_THAT(forcing.handled(3), ElementsAre(1, 2)) << "the first is of another matter, the second is the next step";
+  EXPECT_THAT(forcing.handled(2), IsEmpty());
+  EXPECT_TRUE(forcing.is_complete());
+}
+
+TEST(Forcing, alike_roles_are_one) {
+  Forcing forcing({{{"client-#", "db", Identity::Level::whole, "x 1"}, of("b", "y")}, {}, false, {false, false}});
+  EXPECT_EQ(send(forcing, 1, "client-7", "x 2"), Verdict::pass);
+  EXPECT_EQ(send(forcing, 2, "client-7", "x 1", ""), Verdict::watch) << "nobody knows who will receive it";
+}
+
+TEST(Forcing, giving_up_lets_everything_go) {
+  Forcing forcing({{of("a", "x"), of("b", "y"), of("c", "z")}, {}, false, {false, false, false}});
+  send(forcing, 1, "c", "z");
+  send(forcing, 2, "b", "y");
+  EXPECT_THAT(forcing.give_up(), ElementsAre(1, 2));
+  EXPECT_EQ(send(forcing, 3, "b", "y"), Verdict::pass);
+  EXPECT_FALSE(forcing.is_complete());
+}
+
+TEST(Forcing, a_step_that_is_lost_is_waited_for_again) {
+  Forcing forcing({{of("a", "x"), of("b", "y")}, {}, false, {false, false}});
+  EXPECT_EQ(send(forcing, 1, "a", "x"), Verdict::watch);
+  EXPECT_EQ(send(forcing, 2, "b", "y"), Verdict::hold);
+  forcing.lost(1);
+  EXPECT_EQ(send(forcing, 3, "a", "x"), Verdict::watch);
+  EXPECT_THAT(forcing.handled(3), ElementsAre(2));
+}
+
+TEST(Forcing, the_literal_of_a_class_stands_in_its_messages) {
+  EXPECT_EQ(literal_of(of("a", "SET price:f1 #")), "price:f1");
+  EXPECT_EQ(literal_of(of("a", "GET price:f#")), "price:f");
+  EXPECT_EQ(literal_of(of("a", "# bytes: # # #")), "");
+  EXPECT_EQ(literal_of(of("a", "#")), "");
+}
+
+// A network with random delays, and the rule by which a shaper does what a Forcing says: what follows a held message on
+// its connection waits, too.
+class Network {
+ public:
+  Network(const ForcedOrder& order, unsigned seed) : order_(order), forcing_(order), random_(seed) {}
+
+  void run(size_t messages) {
+    for (size_t i = 0; i < messages; i++) {
+      while (!under_way_.empty() && draw(3) == 0) handle_one();
+      send_one();
+    }
+    while (!under_way_.empty()) handle_one();
+    if (!forcing_.is_complete()) release(forcing_.give_up());
+    while (!under_way_.empty()) handle_one();
+  }
+  size_t left() const {
+    size_t sum = 0;
+    for (const auto& [from, queue] : queues_) sum += queue.size();
+    return sum;
+  }
+  bool is_complete() const { return forcing_.is_complete(); }
+  size_t handled = 0;
+
+ private:
+  struct Sent {
+    Forcing::Ticket ticket;
+    char kind;
+    Verdict verdict;
+  };
+  unsigned draw(unsigned below) { return std::uniform_int_distribution<unsigned>(0, below - 1)(random_); }
+
+  void send_one() {
+    const std::string from(1, static_cast<char>('a' + draw(3)));
+    const char kind = "xyzw"[draw(4)];
+    const Forcing::Ticket ticket = next_++;
+    const Verdict verdict = send(forcing_, ticket, from, std::string(1, kind));
+    if (verdict == Verdict::hold) held_.insert(ticket);
+    if (verdict == Verdict::watch) watched_.insert(ticket);
+    kinds_[ticket] = kind;
+    queues_[from].push_back(ticket);
+    pump();
+  }
+  void pump() {
+    for (auto& [from, queue] : queues_)
+      while (!queue.empty() && !held_.contains(queue.front())) {
+        const Forcing::Ticket ticket = queue.front();
+        queue.pop_front();
+        passed(ticket);
+        under_way_.push_back(ticket);
+      }
+  }
+  // What the order promises, checked apart from how it is kept.
+  void passed(Forcing::Ticket ticket) {
+    if (forcing_.is_given_up() || done_ == order_.steps.size()) return;
+    const std::string text(1, kinds_[ticket]);
+    for (const MessageClass& out : order_.kept_out)
+      EXPECT_FALSE(out.text == text && begun_) << "message " << ticket << " has come between";
+  }
+  void handle_one() {
+    const size_t at = draw(static_cast<unsigned>(under_way_.size()));
+    const Forcing::Ticket ticket = under_way_[at];
+    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(at));
+    handled++;
+    if (!watched_.contains(ticket)) return;
+    begun_ = true;
+    EXPECT_EQ(std::string(1, kinds_[ticket]), order_.steps[done_].text);
+    done_++;
+    release(forcing_.handled(ticket));
+  }
+  void release(const std::vector<Forcing::Ticket>& tickets) {
+    for (Forcing::Ticket ticket : tickets) {
+      EXPECT_EQ(held_.erase(ticket), 1u) << "message " << ticket << " was let go twice";
+      if (!forcing_.is_complete() && !forcing_.is_given_up()) watched_.insert(ticket);
+    }
+    pump();
+  }
+
+  const ForcedOrder order_;
+  Forcing forcing_;
+  std::mt19937 random_;
+  std::map<std::string, std::deque<Forcing::Ticket>> queues_;
+  std::map<Forcing::Ticket, char> kinds_;
+  std::set<Forcing::Ticket> held_, watched_;
+  std::vector<Forcing::Ticket> under_way_;
+  Forcing::Ticket next_ = 1;
+  size_t done_ = 0;
+  bool begun_ = false;
+};
+
+TEST(Forcing, random_runs_keep_the_order_and_lose_nothing) {
+  size_t complete = 0;
+  for (unsigned seed = 0; seed < 2000; seed++) {
+    std::mt19937 random(seed);
+    const auto draw = [&](unsigned below) { return std::uniform_int_distribution<unsigned>(0, below - 1)(random); };
+    ForcedOrder order;
+    for (size_t steps = 2 + draw(2); order.steps.size() < steps;)
+      order.steps.push_back(of(std::string(1, static_cast<char>('a' + draw(3))), std::string(1, "xyz"[draw(3)])));
+    for (size_t i = 0; i < order.steps.size(); i++) order.free_before.push_back(draw(2) == 0);
+    Network network(order, seed);
+    network.run(40);
+    EXPECT_EQ(network.left(), 0u) << "seed " << seed;
+    EXPECT_EQ(network.handled, 40u) << "seed " << seed;
+    complete += network.is_complete();
+  }
+  EXPECT_GT(complete, 500u) << "hardly any order has come true, so that this tests little";
+}
+
+}  // namespace
+}  // namespace friday
