@@ -96,7 +96,7 @@ static const char* name_of_request(uint32_t kind) {
     case shim::kImageRoom: return "room for an image";
     case shim::kShares: return "shares";
     case shim::kHalted: return "halted";
-    case shim::kHeld: return "held";
+    case shim::kToSend: return "to send";
     case shim::kHandled: return "handled";
     case shim::kLetGo: return "let go";
     default: return "unknown";
@@ -142,7 +142,7 @@ void Collector::handle(Node& node) {
     case shim::kImageRoom: make_room_ahead(node, request.events); break;
     case shim::kShares: note_shares(node); break;
     case shim::kHalted: note_halted(node); break;
-    case shim::kHeld:
+    case shim::kToSend:
       if (shaper_)
         shaper_->take(node.origin.name, request, std::span(held_bytes_).first(static_cast<size_t>(got) - sizeof request),
                       std::move(passed));

@@ -66,7 +66,7 @@ class Shaper {
                                                 std::function<std::vector<pid_t>()> processes);
   ~Shaper();
 
-  // A request of a shim (kHeld). `fd`: the descriptor that came with it.
+  // A request of a shim (kToSend). `fd`: the descriptor that came with it.
   void take(const std::string& from, const shim::Request& request, std::span<const std::byte> bytes, UniqueFd fd);
   void handled(uint64_t inode);                                                          // kHandled
   void let_go(const std::string& from, const shim::Request& request);                    // kLetGo

@@ -229,7 +229,7 @@ void collector_send(RequestKind kind, uint32_t reason, int detail, const char* t
 
 bool collector_hold(const HeldMessage& held) {
   Request request = {};
-  request.kind = kHeld;
+  request.kind = kToSend;
   request.pid = (uint32_t)native(sys::getpid);
   request.reason = held.flags;
   request.inode = held.inode;

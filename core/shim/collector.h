@@ -28,7 +28,7 @@ void collector_parted(int image_fd);  // it does; -1: its image is written alrea
 // All threads stand still (kHalted). Waits until the processes that share memory with this one do, too. False: they do
 // not.
 bool collector_halted(CutReply* reply);
-// A message, or a piece of one, for the collector to send (kHeld).
+// A message, or a piece of one, for the collector to send (kToSend).
 struct HeldMessage {
   int fd;
   uint64_t inode, sent, length;  // of the end; its ShapedEnd::sent; of the whole message

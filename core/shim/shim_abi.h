@@ -418,15 +418,15 @@ enum RequestKind : uint32_t {
   kHalted = 16,
   // A message, or a piece of one, that the program believes sent; its bytes follow the request, and the descriptor is
   // attached. The collector sends it, now or later (shaping.cc). No reply; ShapedEnd::passed changes.
-  kHeld = 17,
+  kToSend = 17,
   kHandled = 18,  // ShapedEnd::handled of the end `inode` is what was wanted. No reply
   // The program is about to do what cannot be held back behind messages that are: everything of the end `inode` is to
   // be sent now. `text` says what it does. No reply; ShapedEnd::passed changes.
   kLetGo = 19,
 };
 
-inline constexpr uint32_t kMostHeldBytes = 60000;  // in one kHeld
-// Request::reason of kHeld.
+inline constexpr uint32_t kMostHeldBytes = 60000;  // in one kToSend
+// Request::reason of kToSend.
 enum HeldFlag : uint32_t {
   kFirstPiece = 1,
   kLastPiece = 2,
@@ -443,10 +443,10 @@ struct Request {
   int32_t detail;       // kEnding: EndRecord::detail; kForked, kReached: a pid; kSpawn, kExecutes: not 0: the real and
                         // the effective user or group differ; kPart: not 0: nothing is to be recorded there
   uint32_t mapped_writable;  // kModule: not 0: a recorded process has the file mapped so
-  uint64_t inode;            // kModule: of the file; kHeld, kHandled, kLetGo: of the end
-  uint64_t events;           // kExecutes: number of events in the sender's trace; kPart, kImageRoom: bytes; kHeld:
+  uint64_t inode;            // kModule: of the file; kToSend, kHandled, kLetGo: of the end
+  uint64_t events;           // kExecutes: number of events in the sender's trace; kPart, kImageRoom: bytes; kToSend:
                              // ShapedEnd::sent before it
-  uint64_t length;           // kHeld: of the whole message
+  uint64_t length;           // kToSend: of the whole message
   char text[256];            // kModule, kSpawn, kExecutes, kHello if loader.cc has started it: a path; else a text
 };
 
