@@ -15,6 +15,7 @@
 #include "console/study_group.h"
 #include "console/study_runs.h"
 #include "console/until.h"
+#include "core/base/beneath.h"
 #include "core/base/counted.h"
 #include "core/study/compare.h"
 #include "core/study/forcing.h"
@@ -26,7 +27,8 @@ namespace {
 using nlohmann::json;
 
 struct ForceOptions {
-  std::string study, output, until = "handled";
+  std::string study, order, output, until = "handled";
+  std::string group;  // of --order
   unsigned run = 0, only = 1, times = 10;
   double patience = 10;
   bool record = false, as_json = false, quiet = false;
@@ -70,31 +72,78 @@ class RunJudge : public MessageJudge {
 
 // What is forced, and why.
 struct Plan {
-  Comparison comparison;
+  StudyOrigin origin;
   ForcedOrder order;
-  bool holds = true;  // the order of the finding shall come true; else it shall not
+  // Of a study: whether the order of the finding shall come true, and how many runs it has.
+  bool holds = true;
+  size_t runs = 0, failures = 0;
 };
 
-Result<Plan> plan_of(const ForceOptions& options, const Study& study, const Gathered& gathered) {
+Result<Plan> plan_of_study(const ForceOptions& options) {
+  FRIDAY_TRY(study, Study::open(options.study));
+  FRIDAY_TRY(origin, origin_of(options.study));
+  FRIDAY_TRY(gathered, gather_runs("force", study));
   const auto run = std::ranges::find(study.runs(), options.run, &StudyRun::number);
   if (run == study.runs().end())
     return fail(ErrorCode::not_found, "{} has no run {}: its runs are those that {}/runs.jsonl lists", options.study,
                 options.run, options.study);
   if (run->result != StudyRun::Result::passed && run->result != StudyRun::Result::failed)
     return fail(ErrorCode::usage, "nobody knows whether run {} has failed: name one that passed or failed", options.run);
-  Plan plan{compare(gathered.runs, std::max(options.only, 5u)), {}, run->result == StudyRun::Result::failed};
-  if (plan.comparison.verdict != Comparison::Verdict::order)
+  const Comparison comparison = compare(gathered.runs, std::max(options.only, 5u));
+  if (comparison.verdict != Comparison::Verdict::order)
     return fail(ErrorCode::unsupported,
                 "no order of messages goes along with failing in {}, so that there is none to force (`friday compare "
                 "{}` says more)",
                 options.study, options.study);
-  if (options.only > plan.comparison.orders.size())
+  if (options.only > comparison.orders.size())
     return fail(ErrorCode::usage, "the comparison has {}: --only {} is none of them",
-                counted(plan.comparison.orders.size(), "order"), options.only);
-  FRIDAY_TRY(order, forced_order(plan.comparison.naming, plan.comparison.orders[options.only - 1].order, plan.holds));
+                counted(comparison.orders.size(), "order"), options.only);
+  const bool holds = run->result == StudyRun::Result::failed;
+  FRIDAY_TRY(order, forced_order(comparison.naming, comparison.orders[options.only - 1].order, holds));
   if (!order) return fail(ErrorCode::unsupported, "finding {} is no order of messages", options.only);
-  plan.order = *std::move(order);
-  return plan;
+  return Plan{std::move(origin), *std::move(order), holds, comparison.runs, comparison.failures};
+}
+
+// An order that the user has written down, in the form in which --json shows it.
+Result<Plan> plan_by_hand(const ForceOptions& options) {
+  constexpr size_t kMost = 1 << 20;  // bytes
+  constexpr const char* kForm =
+      R"({"steps": [{"from": "crawler", "to": "redis", "text": "SET price:f1 #"}, ...], "kept_out": [...]})";
+  FRIDAY_TRY(text, read_beneath(Beneath(options.order), kMost));
+  const json known = json::parse(text, nullptr, false);
+  ForcedOrder order;
+  const auto read = [&](const char* key, std::vector<MessageClass>& list) {
+    if (!known.is_object() || !known.contains(key)) return true;
+    if (!known[key].is_array()) return false;
+    for (const json& each : known[key]) {
+      const auto word = [&](const char* name) { return each.value(name, json("")); };
+      if (!each.is_object() || !word("from").is_string() || !word("to").is_string() || !word("text").is_string())
+        return false;
+      list.push_back({word("from"), word("to"), word("text")});
+      if (list.back().from.empty() || list.back().text.empty()) return false;
+    }
+    return true;
+  };
+  if (!read("steps", order.steps) || !read("kept_out", order.kept_out) || order.steps.size() < 2)
+    return fail(ErrorCode::bad_input, "{} is no order of at least two messages: write {}", options.order, kForm);
+  order.free_before.assign(order.steps.size(), false);
+  return Plan{{.group = options.group}, std::move(order), true, 0, 0};
+}
+
+Result<Plan> plan_of(const ForceOptions& options) {
+  if (options.order.empty()) {
+    if (options.study.empty() || !options.run)
+      return fail(ErrorCode::usage,
+                  "nothing to force: give a study and one of its runs, or --order FILE with --group GROUP.toml");
+    if (!options.group.empty())
+      return fail(ErrorCode::usage, "a study knows its group: leave --group away");
+    return plan_of_study(options);
+  }
+  if (!options.study.empty())
+    return fail(ErrorCode::usage, "give either a study and one of its runs, or --order FILE, not both");
+  if (options.group.empty() || options.output.empty())
+    return fail(ErrorCode::usage, "--order needs --group GROUP.toml, and -o DIRECTORY for the recordings");
+  return plan_by_hand(options);
 }
 
 std::vector<std::string> words_of(const ForcedOrder& order) {
@@ -107,8 +156,8 @@ std::vector<std::string> words_of(const ForcedOrder& order) {
 }
 
 void print_plan(const ForceOptions& options, const Plan& plan) {
-  say("Forced as in run {}, which has {}: each is {} before the next one is sent on\n", options.run,
-      plan.holds ? "failed" : "passed", options.until);
+  if (plan.runs) say("As in run {}, which has {}. ", options.run, plan.holds ? "failed" : "passed");
+  say("Each is {} before the next one is sent on:\n", options.until);
   size_t number = 0;
   for (const MessageClass& step : plan.order.steps) say("  {}. {}\n", ++number, describe(step));
   for (const MessageClass& each : plan.order.kept_out) say("     and in between no {}\n", describe(each));
@@ -149,24 +198,26 @@ json as_json(const Plan& plan, const Outcome& outcome, const ForceOptions& optio
     for (const MessageClass& each : list) out.push_back({{"from", each.from}, {"to", each.to}, {"text", each.text}});
     return out;
   };
-  json out = {{"run", options.run},
-              {"as", plan.holds ? "failed" : "passed"},
-              {"steps", messages(plan.order.steps)},
+  json out = {{"steps", messages(plan.order.steps)},
               {"kept_out", messages(plan.order.kept_out)},
               {"runs", outcome.runs},
               {"forced", outcome.forced},
               {"forced_failed", outcome.forced_failed},
-              {"unforced", plan.comparison.runs},
-              {"unforced_failed", plan.comparison.failures},
               {"not_forced", json::array()}};
+  if (plan.runs) {
+    out["run"] = options.run;
+    out["as"] = plan.holds ? "failed" : "passed";
+    out["unforced"] = plan.runs;
+    out["unforced_failed"] = plan.failures;
+  }
   for (const auto& [run, why] : outcome.not_forced) out["not_forced"].push_back({{"run", run}, {"why", why}});
   return out;
 }
 
 void print_outcome(const Plan& plan, const Outcome& outcome, const std::string& output) {
-  say("{}: the order came true in {}, of which {} failed; without force {} of {} have failed\n",
-      counted(outcome.runs, "run"), outcome.forced, outcome.forced_failed, plan.comparison.failures,
-      plan.comparison.runs);
+  say("{}: the order came true in {}, of which {} failed{}\n", counted(outcome.runs, "run"), outcome.forced,
+      outcome.forced_failed,
+      plan.runs ? fmt::format("; without force {} of {} have failed", plan.failures, plan.runs) : "");
   for (const auto& [run, why] : outcome.not_forced) say("run {} was not forced: {}\n", run, why);
   say("recorded in {}\n", output);
 }
@@ -182,16 +233,10 @@ Result<unsigned> last_run_in(const std::string& directory) {
 }
 
 int run_force(const ForceOptions& options) {
-  auto study = Study::open(options.study);
-  if (!study) return complain("force", study.error());
-  auto origin = origin_of(options.study);
-  if (!origin) return complain("force", origin.error());
-  auto group = group_of(*origin);
-  if (!group) return complain("force", group.error());
-  auto gathered = gather_runs("force", *study);
-  if (!gathered) return complain("force", gathered.error());
-  auto plan = plan_of(options, *study, *gathered);
+  auto plan = plan_of(options);
   if (!plan) return complain("force", plan.error());
+  auto group = group_of(plan->origin);
+  if (!group) return complain("force", group.error());
   const std::string output =
       options.output.empty() ? fmt::format("{}/forced-{}", options.study, options.run) : options.output;
   auto before = last_run_in(output);
@@ -235,9 +280,12 @@ void add_force_command(CLI::App& app, int* status) {
   auto options = std::make_shared<ForceOptions>();
   auto* command = app.add_subcommand(
       "force", "Run a study's group again, with its messages held back so that the order of one of its runs comes true");
-  command->add_option("study", options->study, "The study (friday diagnose)")->required();
-  command->add_option("run", options->run, "The run that is to come again: one that failed, or one that passed")
-      ->required();
+  command->add_option("study", options->study, "The study (friday diagnose)");
+  command->add_option("run", options->run, "The run that is to come again: one that failed, or one that passed");
+  command->add_option("--order", options->order,
+                      "Force the order in this JSON file instead, onto the group of --group; the form is that of "
+                      "\"steps\" and \"kept_out\" in the result of --json");
+  command->add_option("--group", options->group, "With --order: the group, whose file says when a run has failed");
   command->add_option("--only", options->only, "Which finding of `friday compare` is forced (default: 1)")
       ->check(CLI::Range(1u, 1000u));
   command->add_option("-n,--times", options->times, "How many runs are made (default: 10)")
@@ -258,7 +306,8 @@ void add_force_command(CLI::App& app, int* status) {
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the single runs");
   command->footer(
       "Exit code: 0 if the order came true in all runs, 1 if not in all.\nExamples:\n  friday force STUDY 2\n"
-      "  friday force STUDY 2 --record -n 1\n  friday force STUDY 1 --until answered");
+      "  friday force STUDY 2 --record -n 1\n  friday force STUDY 1 --until answered\n"
+      "  friday force --order ORDER.json --group GROUP.toml -o DIR");
   command->callback([options, status] { *status = run_force(*options); });
 }
 

@@ -33,18 +33,15 @@ bool is_role(const std::string& role, const std::string& named) {
 }
 
 bool has_text(const Looked& looked, const MessageClass& message) {
-  switch (message.level) {
-    case Identity::Level::shape: return looked.shape.masked == message.text;
-    case Identity::Level::whole: return looked.whole == message.text;
-    case Identity::Level::field:
-      for (size_t field = 0; field < looked.shape.fields.size(); field++)
-        if (with_field(looked.shape, field) == message.text) return true;
-  }
+  if (looked.shape.masked == message.text || looked.whole == message.text) return true;
+  for (size_t field = 0; field < looked.shape.fields.size(); field++)
+    if (with_field(looked.shape, field) == message.text) return true;
   return false;
 }
 
 bool is_of(const Looked& looked, const std::string& from, const std::string& to, const MessageClass& message) {
-  return is_role(from, message.from) && (to.empty() || is_role(to, message.to)) && has_text(looked, message);
+  const bool is_there = to.empty() || message.to.empty() || is_role(to, message.to);
+  return is_there && is_role(from, message.from) && has_text(looked, message);
 }
 
 Result<MessageClass> class_of(const Naming& naming, uint32_t name) {
@@ -55,7 +52,7 @@ Result<MessageClass> class_of(const Naming& naming, uint32_t name) {
                 "`{}` {} somebody who was not recorded, and is held back at its sender: record that program, too",
                 identity.text, identity.sent ? "goes to" : "comes from");
   const std::string other = naming.roles[identity.partner];
-  return MessageClass{identity.sent ? mine : other, identity.sent ? other : mine, identity.level, identity.text};
+  return MessageClass{identity.sent ? mine : other, identity.sent ? other : mine, identity.text};
 }
 
 bool is_named(const NamedRun& run, size_t event, uint32_t name) {
@@ -75,7 +72,7 @@ bool comes_before(const Naming& naming, const Order& order, bool holds, uint32_t
 }  // namespace
 
 std::string describe(const MessageClass& message) {
-  return fmt::format("`{}` from {} to {}", message.text, message.from, message.to);
+  return fmt::format("`{}` from {}{}{}", message.text, message.from, message.to.empty() ? "" : " to ", message.to);
 }
 
 Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Order& order, bool holds) {

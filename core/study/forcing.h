@@ -20,11 +20,10 @@
 
 namespace friday {
 
-// A message as a comparison has named it: who sends it to whom, and a class of its contents (Identity).
+// Messages as a comparison names them: who sends them to whom, and a class of their contents (Identity::text).
 struct MessageClass {
-  std::string from, to;  // roles, or what is said for several alike ("client-#")
-  Identity::Level level = Identity::Level::shape;
-  std::string text;
+  std::string from, to;  // roles, or what is said for several alike ("client-#"); an empty `to`: whoever it is
+  std::string text;      // as they are shown, with "#" for every number, for all but one, or for none
 };
 // For example "`SET price:f1 #` from crawler to redis".
 std::string describe(const MessageClass& message);

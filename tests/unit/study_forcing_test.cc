@@ -20,10 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using Verdict = Forcing::Verdict;
 
-MessageClass of(const std::string& from, const std::string& text,
-                Identity::Level level = Identity::Level::shape) {
-  return {from, "db", level, text};
-}
+MessageClass of(const std::string& from, const std::string& text) { return {from, "db", text}; }
 
 Verdict send(Forcing& forcing, Forcing::Ticket ticket, const std::string& from, const std::string& text,
              const std::string& to = "db") {
@@ -50,7 +47,7 @@ TEST(Forcing, what_comes_too_early_waits_until_the_one_before_was_handled) {
 }
 
 TEST(Forcing, the_same_message_twice_is_two_steps) {
-  Forcing forcing({{of("web", "GET price:f#"), of("crawler", "SET price:f1 #", Identity::Level::field), of("web", "GET price:f#")},
+  Forcing forcing({{of("web", "GET price:f#"), of("crawler", "SET price:f1 #"), of("web", "GET price:f#")},
                    {},
                    false,
                    {false, true, false}});
@@ -85,7 +82,7 @@ TEST(Forcing, one_matter_is_told_from_others_by_a_common_word) {
 }
 
 TEST(Forcing, alike_roles_are_one) {
-  Forcing forcing({{{"client-#", "db", Identity::Level::whole, "x 1"}, of("b", "y")}, {}, false, {false, false}});
+  Forcing forcing({{{"client-#", "db", "x 1"}, of("b", "y")}, {}, false, {false, false}});
   EXPECT_EQ(send(forcing, 1, "client-7", "x 2"), Verdict::pass);
   EXPECT_EQ(send(forcing, 2, "client-7", "x 1", ""), Verdict::watch) << "nobody knows who will receive it";
 }
