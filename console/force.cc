@@ -127,7 +127,10 @@ Result<Plan> plan_by_hand(const ForceOptions& options) {
   if (!read("steps", order.steps) || !read("kept_out", order.kept_out) || order.steps.size() < 2)
     return fail(ErrorCode::bad_input, "{} is no order of at least two messages: write {}", options.order, kForm);
   order.free_before.assign(order.steps.size(), false);
-  return Plan{{.group = options.group}, std::move(order), true, 0, 0};
+  Plan plan;
+  plan.origin.group = options.group;
+  plan.order = std::move(order);
+  return plan;
 }
 
 Result<Plan> plan_of(const ForceOptions& options) {

@@ -21,6 +21,7 @@ listener = socket.socket(family)
 if family == socket.AF_INET: listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 listener.bind(place if family == socket.AF_UNIX else ("127.0.0.1", int(place)))
 listener.listen()
+print("listening", flush=True)
 lock, heard, ended = threading.Lock(), [], []
 def hear(text):
     with lock: heard.append(text)
@@ -70,8 +71,7 @@ def group_of(tmp_path, how, clients, place="{port:server}"):
     """One server, and clients that send words one after the other."""
     (tmp_path / "server.py").write_text(SERVER)
     (tmp_path / "client.py").write_text(CLIENT)
-    ready = f"port {place}" if "/" not in place else f"file {place}"
-    nodes = [{"name": "server", "command": [PYTHON, str(tmp_path / "server.py"), how, place, str(len(clients))], "ready": ready, "stdout": "server.out"}]
+    nodes = [{"name": "server", "command": [PYTHON, str(tmp_path / "server.py"), how, place, str(len(clients))], "ready": "output listening", "stdout": "server.out"}]
     nodes += [{"name": name, "command": [PYTHON, str(tmp_path / "client.py"), place, *words], "after": ["server"]} for name, words in clients.items()]
     path = tmp_path / "group.toml"
     path.write_text("[group]\ntimeout = 60\nstop_when_ends = \"server\"\n" + "".join(f"[[node]]\n{toml(node)}\n" for node in nodes))
