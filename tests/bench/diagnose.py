@@ -8,7 +8,7 @@ import os
 import pathlib
 import time
 
-from support import Bench, Key, Number, ROOT, Unavailable, median
+from support import ROOT, Bench, Key, Number, Redis, Unavailable, alternate, load, median
 
 NAME = "diagnose"
 KEYS = {
@@ -18,6 +18,13 @@ KEYS = {
     "kept_bytes_per_event": Key("bytes", "", "what is kept of a run of that study, for each message sent or received"),
     "booking_runs_s": Key("s", "", "a run of the booking service by `friday diagnose`, with its messages kept"),
     "booking_rank": Key("", "1", "at which place of 50 runs of it the order stands that makes the price wrong"),
+    "booking_schedule_s": Key("s", "", "a run of it by `friday diagnose --schedule`"),
+    "forced_fail": Key("", ">= 0.95", "share of its forced runs that fail as the one that is forced, `friday force STUDY RUN`"),
+    "forced_pass": Key("", ">= 0.95", "the same of a run that passed"),
+    "unforced_fail": Key("", "", "share of its runs that fail by themselves"),
+    "schedule_ratio": Key("", ">= 0.99", "SET requests a second, record --schedule / native; server on one core, redis-benchmark on the other"),
+    "schedule_ratio_one": Key("", "", "the same on one core, where nothing runs while the server waits"),
+    "schedule_bytes_per_event": Key("bytes", "<= 16", "what is stored of it for each event, with --first-bytes 0"),
 }
 
 
@@ -67,8 +74,44 @@ def booking(bench: Bench) -> dict[str, Number]:
                "/usr/bin/python3", place / "customer.py", "{port:web}", "{port:redis}", "f1"], timeout=900)
     seconds = (time.perf_counter() - began) / runs
     answer, _, _ = compare(bench, study)
-    return {"booking_runs_s": Number(seconds), "booking_rank": Number(place_of(answer["orders"], is_price_between))}
+    found = {"booking_runs_s": Number(seconds), "booking_rank": Number(place_of(answer["orders"], is_price_between))}
+    began = time.perf_counter()
+    bench.run([bench.friday, "diagnose", "-q", "--schedule", "-o", bench.path("booking-schedules"), "--group", place / "service.toml", "-n", runs, "--keep", "0", "--",
+               "/usr/bin/python3", place / "customer.py", "{port:web}", "{port:redis}", "f1"], timeout=900)
+    found["booking_schedule_s"] = Number((time.perf_counter() - began) / runs)
+    rows = [json.loads(line) for line in (study / "runs.jsonl").read_text().splitlines()]
+    found["unforced_fail"] = Number(sum(row["result"] == "FAILED" for row in rows) / len(rows))
+    if bench.quick:
+        return found  # too few runs for a claim
+    for key, result in (("forced_fail", "FAILED"), ("forced_pass", "passed")):
+        one = next(row["run"] for row in rows if row["result"] == result)
+        forced = json.loads(bench.run([bench.friday, "force", study, one, "-n", 20, "--json"], timeout=600))
+        as_wanted = forced["forced_failed"] if result == "FAILED" else forced["forced"] - forced["forced_failed"]
+        found[key] = Number(as_wanted / forced["runs"])
+    return found
+
+
+def scheduled(bench: Bench) -> dict[str, Number]:
+    """Compares a server of which the schedule is kept and a native one, which both run all the time and get load in turn."""
+    pairs, requests = (3, 5_000) if bench.quick else (13, 30_000)
+    server, client = bench.cores[:1], bench.cores[-1:]
+    recording = bench.path("schedule-rec")
+    native, kept = Redis(bench, cores=server), Redis(bench, recording=recording, options=["--schedule", "--first-bytes", "0"], cores=server)
+    found: dict[str, Number] = {}
+    for suffix, cores in (("", client), ("_one", server)):
+        ask = lambda one: load(bench, one.port, "set", requests, cores=cores)
+        for one in (native, kept):
+            ask(one)
+        n, s = alternate(pairs, lambda: ask(native), lambda: ask(kept))
+        found[f"schedule_ratio{suffix}"] = median(b / a for a, b in zip(n, s))
+        bench.note(f"redis set{suffix}, native -> with its schedule kept: {median(n).value:.0f} -> {median(s).value:.0f} requests a second")
+    native.shut_down()
+    kept.shut_down()
+    info = json.loads(bench.run([bench.friday, "info", "--json", recording]))
+    stored = sum(file.stat().st_size for file in (recording / "nodes").rglob("trace*"))
+    found["schedule_bytes_per_event"] = Number(stored / sum(node["events"] for node in info["nodes"]))
+    return found
 
 
 def run(bench: Bench) -> dict[str, Number]:
-    return synthetic(bench) | booking(bench)
+    return synthetic(bench) | booking(bench) | scheduled(bench)
