@@ -19,6 +19,7 @@
 #include "core/base/counted.h"
 #include "core/study/compare.h"
 #include "core/study/forcing.h"
+#include "core/study/reading.h"
 #include "core/study/study.h"
 
 namespace friday {
@@ -39,6 +40,9 @@ class RunJudge : public MessageJudge {
  public:
   explicit RunJudge(ForcedOrder order) : forcing_(std::move(order)) {}
 
+  std::vector<size_t> messages_in(std::span<const std::byte> bytes) const override {
+    return friday::messages_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
   Verdict sent(const Sent& message) override {
     const auto* bytes = reinterpret_cast<const char*>(message.bytes.data());
     const size_t looked = std::min(message.bytes.size(), Talk::kMostBytes);  // as the comparison has looked at it

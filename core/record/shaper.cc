@@ -115,28 +115,37 @@ void Shaper::take(const std::string& from, const shim::Request& request, std::sp
   connection.fd = std::move(fd);
   connection.broken = false;
   find_peer(connection);
-  Piece piece{{bytes.begin(), bytes.end()}};
-  piece.shuts = request.reason & shim::kShutsDown;
-  piece.first = request.reason & shim::kFirstPiece;
-  piece.last = request.reason & shim::kLastPiece;
-  if (piece.first) {
-    const Ticket ticket = piece.message = next_++;
-    const auto verdict = judge_->is_over()
-                             ? MessageJudge::Verdict::pass
-                             : judge_->sent({ticket, from, connection.to, bytes, request.length});
-    if (verdict != MessageJudge::Verdict::pass) {
-      const bool held = verdict == MessageJudge::Verdict::hold;
-      messages_[ticket] = {request.inode, request.events + request.length, request.length, held, !held};
-      if (held_ == 0) note_progress();
-      held_ += held;
-      FRIDAY_LOG(record, info, "message {} of {}, {} bytes, {}", ticket, from, request.length,
-                 held ? "is held back" : "is the next one of the order");
-    }
-  } else if (!connection.queue.empty()) {
-    piece.message = connection.queue.back().message;
+  const bool begins = request.reason & shim::kFirstPiece, is_whole = begins && request.reason & shim::kLastPiece;
+  std::vector<size_t> lengths{bytes.size()};
+  if (is_whole && !judge_->is_over()) lengths = judge_->messages_in(bytes);
+  uint64_t at = 0;
+  for (size_t i = 0; i < lengths.size(); i++) {
+    const auto part = bytes.subspan(at, lengths[i]);
+    Piece piece{{part.begin(), part.end()}};
+    piece.shuts = request.reason & shim::kShutsDown;
+    piece.first = begins;
+    piece.is_last = i + 1 == lengths.size();
+    if (begins) judge(from, connection, request.events + at, piece, is_whole ? part.size() : request.length);
+    else if (!connection.queue.empty()) piece.message = connection.queue.back().message;
+    connection.queue.push_back(std::move(piece));
+    at += part.size();
   }
-  connection.queue.push_back(std::move(piece));
   pump(connection);
+}
+
+// `sent`: how many bytes the program has sent on the connection before the message, which begins with this piece.
+void Shaper::judge(const std::string& from, const Connection& connection, uint64_t sent, Piece& piece,
+                   uint64_t length) {
+  const Ticket ticket = piece.message = next_++;
+  if (judge_->is_over()) return;
+  const auto verdict = judge_->sent({ticket, from, connection.to, piece.bytes, length});
+  if (verdict == MessageJudge::Verdict::pass) return;
+  const bool held = verdict == MessageJudge::Verdict::hold;
+  messages_[ticket] = {connection.inode, sent + length, length, held, !held};
+  if (held_ == 0) note_progress();
+  held_ += held;
+  FRIDAY_LOG(record, info, "message {} of {}, {} bytes, {}", ticket, from, length,
+             held ? "is held back" : "is the next one of the order");
 }
 
 void Shaper::pump(Connection& connection) {
@@ -148,8 +157,9 @@ void Shaper::pump(Connection& connection) {
       if (message->second.watched && piece.first && !piece.written) begin_watch(connection, piece.message);
     }
     if (!write_piece(connection, piece)) break;
+    const bool is_last = piece.is_last;
     connection.queue.pop_front();
-    passed(connection);
+    if (is_last) passed(connection);
   }
   if (connection.broken) break_off(connection);
   // With the duplicate the connection would outlive the program's descriptor.
@@ -205,7 +215,7 @@ void Shaper::break_off(Connection& connection) {
       messages_.erase(message);
       judge_->lost(ticket);
     }
-    passed(connection);
+    if (connection.queue.front().is_last) passed(connection);
   }
 }
 

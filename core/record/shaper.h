@@ -39,6 +39,8 @@ class MessageJudge {
     uint64_t length;                   // of the whole message
   };
   virtual ~MessageJudge() = default;
+  // The lengths of the messages that stand in what one call has sent.
+  virtual std::vector<size_t> messages_in(std::span<const std::byte> bytes) const = 0;
   virtual Verdict sent(const Sent& message) = 0;
   // Which ones are to be sent now; each of them is watched.
   virtual std::vector<Ticket> handled(Ticket ticket) = 0;
@@ -84,7 +86,8 @@ class Shaper {
     std::vector<std::byte> bytes;
     size_t written = 0;
     Ticket message = 0;
-    bool shuts = false, first = false, last = false;
+    bool shuts = false, first = false;  // `first`: a message begins with it
+    bool is_last = true;                // of what the shim has given at a time (ShapedEnd::taken)
   };
   struct Message {
     uint64_t inode, end, length;  // of which connection; ShapedEnd::sent behind it
@@ -107,6 +110,7 @@ class Shaper {
   shim::ShapedEnd* end_of(uint64_t inode);
   void find_peer(Connection& connection);
   std::string owner_of(uint64_t inode);
+  void judge(const std::string& from, const Connection& connection, uint64_t sent, Piece& piece, uint64_t length);
   void pump(Connection& connection);
   bool write_piece(Connection& connection, Piece& piece);
   void passed(Connection& connection);

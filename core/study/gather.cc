@@ -1,5 +1,5 @@
-// From a recording to what was said in it. A message is what one call sent; what somebody sent who was not recorded is
-// a message as far as one call received it.
+// From a recording to what was said in it. A message is what one call sent, or a part of it where several messages of a
+// known protocol stand in it; what somebody sent who was not recorded is a message as far as one call received it.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "core/study/reading.h"
 #include "core/study/talk.h"
 #include "core/trace/facts.h"
 #include "core/trace/logical_time.h"
@@ -79,19 +80,38 @@ class Gatherer {
     uint64_t position;  // in the order of all events
     TalkEvent event;
   };
-  // A message, or a part of one, as one process received it.
+  // A message, which may be one of several that one call has sent.
+  struct Frame {
+    uint64_t event;  // that has received the end of it
+    uint64_t length;
+    std::string text;  // the bytes from the first one on that are known
+  };
+  // What one call sent, or a part of it, as one process received it.
   struct Received {
     const Edge* edge = nullptr;  // to its first bytes; null: its sender was not recorded
     NodeId node{};
     bool datagram = false;
-    uint64_t event = 0, length = 0;
+    std::vector<Frame> frames;
+    uint64_t length() const {
+      uint64_t sum = 0;
+      for (const Frame& frame : frames) sum += frame.length;
+      return sum;
+    }
+  };
+  // The same while it comes.
+  struct Incoming {
+    Received received;
+    std::vector<std::pair<uint64_t, uint64_t>> reached;  // how many bytes had come with an event
+    uint64_t length = 0;
     std::string text;       // the bytes from the first one on that are known
     bool in_a_row = false;  // no byte is missing so far
   };
   struct Known {
     uint64_t message;
     uint32_t text, partner;
+    uint64_t length;
   };
+  static constexpr size_t kMostFramed = 64 << 10;  // bytes of what one call sent in which messages are looked for
 
   uint32_t text_number(const std::string& text) {
     if (text.empty()) return TalkEvent::kUnknown;
@@ -111,9 +131,9 @@ class Gatherer {
   void receives_of(uint32_t number) {
     const Channel& channel = facts_.channel(number);
     const NodeId node = facts_.nodes[channel.node].id;
-    std::optional<Received> open;
+    std::optional<Incoming> open;
     const auto close = [&] {
-      if (open && (open->edge || !own_[number])) received_.push_back(std::move(*open));
+      if (open && (open->received.edge || !own_[number])) received_.push_back(as_received(std::move(*open)));
       open.reset();
     };
     for (const Transfer& transfer : channel.in) {
@@ -123,18 +143,18 @@ class Gatherer {
       const uint64_t header = payload && payload->size() > transfer.length ? payload->size() - transfer.length : 0;
       const auto grow = [&](const Edge* edge, uint64_t at, uint64_t length) {
         const bool goes_on =
-            edge && open && open->edge && !channel.is_datagram() && sender_of(*edge) == sender_of(*open->edge);
+            edge && open && open->received.edge && !channel.is_datagram() &&
+            sender_of(*edge) == sender_of(*open->received.edge);
         if (!goes_on) {
           close();
-          open = {.edge = edge,
-                  .node = node,
-                  .datagram = channel.is_datagram(),
+          open = {.received = {.edge = edge, .node = node, .datagram = channel.is_datagram(), .frames = {}},
+                  .reached = {},
                   .text = {},
                   .in_a_row = !edge || edge->place.sent_at == 0};
         }
-        open->event = transfer.event;
         open->length += length;
-        const uint64_t room = std::min(length, Talk::kMostBytes - open->text.size());
+        open->reached.emplace_back(open->length, transfer.event);
+        const uint64_t room = std::min(length, kMostFramed - open->text.size());
         if (!open->in_a_row || room == 0) return;
         const std::string more = payload ? first_bytes(*payload, header + at, room) : "";
         open->in_a_row = more.size() == room;
@@ -153,6 +173,25 @@ class Gatherer {
     close();
   }
 
+  // The messages that stand in what was received. Where not all bytes of one are known, it is the last one.
+  static Received as_received(Incoming&& open) {
+    Received out = std::move(open.received);
+    std::vector<size_t> lengths = out.datagram ? std::vector{open.text.size()} : messages_in(open.text);
+    if (lengths.empty()) lengths.push_back(0);
+    uint64_t at = 0;
+    for (size_t i = 0; i < lengths.size(); i++) {
+      const bool is_last = i + 1 == lengths.size();
+      const uint64_t length = is_last ? open.length - at : lengths[i];
+      const auto with =
+          std::ranges::find_if(open.reached, [&](const auto& reached) { return reached.first >= at + length; });
+      out.frames.push_back({with == open.reached.end() ? open.reached.back().second : with->second, length,
+                            open.text.substr(std::min<size_t>(at, open.text.size()),
+                                             std::min<size_t>(lengths[i], Talk::kMostBytes))});
+      at += length;
+    }
+    return out;
+  }
+
   // Makes events of what was received as a whole, maybe in parts by several processes that share a socket.
   void settle() {
     std::map<End, uint64_t> lengths;
@@ -161,30 +200,45 @@ class Gatherer {
         lengths[{facts_.nodes[channel.node].id.value, transfer.event, transfer.part}] = transfer.length;
     std::map<End, std::vector<const Received*>> parts;
     for (const Received& each : received_) {
-      if (each.edge) parts[sender_of(*each.edge)].push_back(&each);
-      else receive(each, {next_++, text_number(each.text), TalkEvent::kOutside}, each.length);
+      if (each.edge) {
+        parts[sender_of(*each.edge)].push_back(&each);
+        continue;
+      }
+      for (const Frame& frame : each.frames)
+        receive(each.node, frame.event,
+                {next_++, text_number(frame.text), TalkEvent::kOutside, frame.length});
     }
     for (auto& [sender, all] : parts) {
       const Received& first =
           **std::ranges::min_element(all, {}, [](const Received* each) { return each->edge->place.sent_at; });
-      const Known known{next_++, text_number(first.text), role_.at(first.node.value)};
-      const uint32_t from = role_.at(std::get<0>(sender));
+      const uint32_t from = role_.at(std::get<0>(sender)), to = role_.at(first.node.value);
       uint64_t sum = 0;
-      for (const Received* each : all) sum += each->length;
+      for (const Received* each : all) sum += each->length();
       const auto length = lengths.find(sender);
       if (!first.datagram && length != lengths.end() && sum < length->second) continue;  // the run has ended before
-      sent_[sender] = known;
-      if (!first.datagram)
-        all = {*std::ranges::max_element(
-            all, {}, [&](const Received* each) { return schedule_.position_of(each->node, {each->event}); })};
+      if (!first.datagram && all.size() == 1) {
+        for (const Frame& frame : first.frames) {
+          const Known known{next_++, text_number(frame.text), to, frame.length};
+          sent_[sender].push_back(known);
+          receive(first.node, frame.event, {known.message, known.text, from, frame.length});
+        }
+        continue;
+      }
+      const Known known{next_++, text_number(first.frames.front().text), to, sum};
+      sent_[sender] = {known};
+      const auto end_of = [&](const Received* each) {
+        return schedule_.position_of(each->node, {each->frames.back().event});
+      };
+      if (!first.datagram) all = {*std::ranges::max_element(all, {}, end_of)};
       for (const Received* each : all)
-        receive(*each, {known.message, known.text, from}, first.datagram ? each->length : sum);
+        receive(each->node, each->frames.back().event,
+                {known.message, known.text, from, first.datagram ? each->length() : sum});
     }
   }
 
-  void receive(const Received& what, const Known& known, uint64_t length) {
-    add(what.node, what.event,
-        {.partner = known.partner, .text = known.text, .message = known.message, .length = length, .sent = 0});
+  void receive(NodeId node, uint64_t event, const Known& known) {
+    add(node, event,
+        {.partner = known.partner, .text = known.text, .message = known.message, .length = known.length, .sent = 0});
   }
 
   void sends_of(uint32_t number) {
@@ -205,14 +259,16 @@ class Gatherer {
              .message = next_++,
              .length = transfer.length,
              .sent = 1});
-      } else {
-        add(node, transfer.event,
-            {.partner = known->second.partner,
-             .text = known->second.text,
-             .message = known->second.message,
-             .length = transfer.length,
-             .sent = 1});
+        continue;
       }
+      const bool is_one = known->second.size() == 1;
+      for (const Known& each : known->second)
+        add(node, transfer.event,
+            {.partner = each.partner,
+             .text = each.text,
+             .message = each.message,
+             .length = is_one ? transfer.length : each.length,
+             .sent = 1});
     }
   }
 
@@ -244,7 +300,7 @@ class Gatherer {
   std::vector<const Edge*> edges_;      // of messages, by where they were received
   std::map<End, uint32_t> partner_of_;  // the role that has received, of messages that were received in part, too
   std::vector<Received> received_;
-  std::map<End, Known> sent_;  // messages that a recorded process received, by where they were sent
+  std::map<End, std::vector<Known>> sent_;  // messages that a recorded process received, by where they were sent
   std::unordered_map<std::string, uint32_t> text_of_;
   std::vector<Place> places_;
   uint64_t next_ = 0;

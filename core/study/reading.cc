@@ -8,6 +8,8 @@ namespace friday {
 namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
+constexpr size_t kMostResp = 64 << 10;         // bytes of a line
+constexpr uint64_t kMostBulk = 512ull << 20;  // of a string (Redis: proto-max-bulk-len)
 
 // Takes a line from the front; none if it is not complete.
 std::optional<std::string_view> take_line(std::string_view& bytes) {
@@ -96,7 +98,46 @@ std::optional<std::string> http(std::string_view bytes) {
   return text;
 }
 
+// The length of the value of RESP at the front; 0 if it ends early, none if this is no such value.
+std::optional<size_t> length_of_resp(std::string_view bytes, int depth = 0) {
+  constexpr int kMostDepth = 4;
+  constexpr std::string_view kTypes = "*$+-:";
+  if (bytes.empty()) return 0;
+  if (depth > kMostDepth || kTypes.find(bytes[0]) == std::string_view::npos) return std::nullopt;
+  std::string_view rest = bytes;
+  const auto line = take_line(rest);
+  if (!line) return bytes.size() > kMostResp ? std::nullopt : std::optional<size_t>(0);
+  if (bytes[0] == '+' || bytes[0] == '-') return line->size() + kLineEnd.size();
+  const auto value = number(line->substr(1));
+  if (!value) return std::nullopt;
+  if (bytes[0] == '$' && *value >= 0) {
+    const auto size = static_cast<uint64_t>(*value);
+    if (size > kMostBulk) return std::nullopt;
+    if (rest.size() < size + kLineEnd.size()) return 0;
+    if (rest.substr(size, kLineEnd.size()) != kLineEnd) return std::nullopt;
+    rest.remove_prefix(size + kLineEnd.size());
+  } else if (bytes[0] == '*') {
+    for (int64_t i = 0; i < *value; i++) {
+      const auto inner = length_of_resp(rest, depth + 1);
+      if (!inner || *inner == 0) return inner;
+      rest.remove_prefix(*inner);
+    }
+  }
+  return bytes.size() - rest.size();
+}
+
 }  // namespace
+
+std::vector<size_t> messages_in(std::string_view bytes) {
+  std::vector<size_t> lengths;
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const auto length = length_of_resp(rest);
+    if (!length) return {bytes.size()};
+    lengths.push_back(*length ? *length : rest.size());
+    rest.remove_prefix(lengths.back());
+  }
+  return lengths;
+}
 
 std::string readable(std::string_view bytes) {
   if (auto text = resp(bytes)) return *text;

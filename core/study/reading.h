@@ -2,13 +2,19 @@
 // headers come with it.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace friday {
 
 // RESP (the protocol of Redis): the words of each command. HTTP/1: the request line or the status, and the body.
 // Anything else as it is. `bytes` may end early.
 std::string readable(std::string_view bytes);
+
+// The lengths of the messages that stand one behind the other in what one call has sent, as commands of RESP do that
+// are sent without waiting for answers. The last one may end early. Anything else is one message.
+std::vector<size_t> messages_in(std::string_view bytes);
 
 }  // namespace friday

@@ -48,6 +48,27 @@ TEST(Gather, TwoMessagesInOneReceive) {
                                      zero, one));
 }
 
+TEST(Gather, CommandsOfRespInOneSendAreMessagesOfTheirOwn) {
+  Pair pair;
+  const std::string get = "*2\r\n$3\r\nGET\r\n$1\r\na\r\n", set = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$4\r\n5\r\n6\r\n";
+  pair.client.send(100, 1, get + set + get);
+  pair.server.receive(200, 1, get + set.substr(0, 3));
+  pair.server.receive(300, 1, set.substr(3) + get);
+  pair.server.send(400, 1, "$-1\r\n+OK\r\n:7\r\n");
+  pair.client.receive(500, 1, "$-1\r\n+OK\r\n:7\r\n");
+  const World world({&pair.client, &pair.server});
+  const auto talk = Talk::of(*world.opened);
+  ASSERT_TRUE(talk);
+  std::vector<std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>> events;  // node, event, length, sent
+  for (const TalkEvent& each : talk->events) events.emplace_back(each.node, each.event, each.length, each.sent);
+  const size_t g = get.size(), s = set.size();
+  EXPECT_EQ(events, (std::vector<std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>>{
+                        {0, 0, g, 1}, {0, 0, s, 1}, {0, 0, g, 1}, {1, 0, g, 0}, {1, 1, s, 0}, {1, 1, g, 0},
+                        {1, 2, 5, 1}, {1, 2, 5, 1}, {1, 2, 4, 1}, {0, 1, 5, 0}, {0, 1, 5, 0}, {0, 1, 4, 0}}));
+  EXPECT_EQ(talk->texts[talk->events[1].text], set);
+  EXPECT_EQ(talk->events[1].message, talk->events[4].message);
+}
+
 TEST(Gather, OneMessageInThreeReceivesHasComeWithTheLast) {
   Pair pair;
   pair.client.send(100, 1, "abcdefghi");
