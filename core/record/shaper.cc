@@ -146,6 +146,22 @@ void Shaper::judge(const std::string& from, const Connection& connection, uint64
   held_ += held;
   FRIDAY_LOG(record, info, "message {} of {}, {} bytes, {}", ticket, from, length,
              held ? "is held back" : "is the next one of the order");
+  if (!held) give_up_if_stuck(connection, ticket);
+}
+
+// Whether a message waits for another one on the same connection that must wait for it. `ticket` may not be queued yet.
+bool Shaper::is_behind_held(const Connection& connection, Ticket ticket) const {
+  for (const Piece& piece : connection.queue) {
+    if (piece.message == ticket) return false;
+    const auto message = messages_.find(piece.message);
+    if (message != messages_.end() && message->second.held) return true;
+  }
+  return false;
+}
+
+void Shaper::give_up_if_stuck(const Connection& connection, Ticket ticket) {
+  if (is_behind_held(connection, ticket))
+    give_up("the next message of the order is sent behind one, on the same connection, that must wait for it");
 }
 
 void Shaper::pump(Connection& connection) {
@@ -261,6 +277,10 @@ void Shaper::send_all(const std::vector<Ticket>& tickets) {
     if (!found->second.watched) messages_.erase(found);
   }
   for (uint64_t inode : changed) pump(connections_[inode]);
+  if (judge_->is_over()) return;
+  for (Ticket ticket : tickets)
+    if (const auto found = messages_.find(ticket); found != messages_.end())
+      give_up_if_stuck(connections_[found->second.inode], ticket);
 }
 
 void Shaper::give_up(const std::string& why) {

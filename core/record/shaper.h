@@ -119,6 +119,8 @@ class Shaper {
   void send_all(const std::vector<Ticket>& tickets);
   void come_true(Ticket ticket);
   void give_up(const std::string& why);
+  bool is_behind_held(const Connection& connection, Ticket ticket) const;
+  void give_up_if_stuck(const Connection& connection, Ticket ticket);
   void note_progress() { progress_ = Clock::now(); }
 
   ShaperOptions options_;
