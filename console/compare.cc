@@ -275,7 +275,9 @@ class Report {
 int compare_study(const char* command, const std::string& directory, const ComparisonOptions& options) {
   auto study = Study::open(directory);
   if (!study) return complain(command, study.error());
-  auto gathered = gather_runs(command, *study);
+  auto classes = UserClasses::parse(options.ignored, options.classes);
+  if (!classes) return complain(command, classes.error());
+  auto gathered = gather_runs(command, *study, *classes);
   if (!gathered) return complain(command, gathered.error());
   const Comparison comparison = compare(gathered->runs, options.most);
   const Report report(*gathered, comparison);
@@ -284,6 +286,17 @@ int compare_study(const char* command, const std::string& directory, const Compa
   else if (options.as_json) say_json(report.as_json());
   else report.print();
   return 0;
+}
+
+void add_class_options(CLI::App& command, std::vector<std::string>& ignored, std::vector<std::string>& classes) {
+  command
+      .add_option("--ignore", ignored,
+                  "Leave out messages that match this regular expression, as they are shown on one line; may be repeated")
+      ->allow_extra_args(false);
+  command
+      .add_option("--class", classes,
+                  "NAME=REGEX: messages that match are of one class, and called NAME; may be repeated")
+      ->allow_extra_args(false);
 }
 
 void add_compare_command(CLI::App& app, int* status) {
@@ -299,6 +312,7 @@ void add_compare_command(CLI::App& app, int* status) {
       ->check(CLI::Range(1, 1000));
   command->add_flag("--paper", options->by_subsequences,
                     "Rank single events by longest common subsequences, as Peek-At-Talk does, instead of orders");
+  add_class_options(*command, options->ignored, options->classes);
   command->add_flag("--json", options->as_json, "Print the result as JSON");
   command->footer(
       "Examples:\n  friday record -o RUNS --until-failure 50 --failures 50 --group GROUP.toml\n"

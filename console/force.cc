@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/compare.h"
 #include "console/complain.h"
 #include "console/paths.h"
 #include "console/progress.h"
@@ -32,13 +33,14 @@ struct ForceOptions {
   std::string group;  // of --order
   unsigned run = 0, only = 1, times = 10;
   double patience = 10;
+  std::vector<std::string> ignored, classes;
   bool record = false, as_json = false, quiet = false;
 };
 
 // One run's view of the order.
 class RunJudge : public MessageJudge {
  public:
-  explicit RunJudge(ForcedOrder order) : forcing_(std::move(order)) {}
+  RunJudge(ForcedOrder order, UserClasses classes) : forcing_(std::move(order)), classes_(std::move(classes)) {}
 
   std::vector<size_t> messages_in(std::span<const std::byte> bytes) const override {
     return friday::messages_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
@@ -46,7 +48,9 @@ class RunJudge : public MessageJudge {
   Verdict sent(const Sent& message) override {
     const auto* bytes = reinterpret_cast<const char*>(message.bytes.data());
     const size_t looked = std::min(message.bytes.size(), Talk::kMostBytes);  // as the comparison has looked at it
-    switch (forcing_.sent(message.ticket, role_of(message.from), role_of(message.to), {bytes, looked}, message.length)) {
+    const auto text = classes_.read({bytes, looked}, message.length);
+    if (!text) return Verdict::pass;
+    switch (forcing_.sent(message.ticket, role_of(message.from), role_of(message.to), *text, message.length)) {
       case Forcing::Verdict::pass: return Verdict::pass;
       case Forcing::Verdict::watch: return Verdict::watch;
       case Forcing::Verdict::hold: return Verdict::hold;
@@ -71,12 +75,14 @@ class RunJudge : public MessageJudge {
 
  private:
   Forcing forcing_;
+  UserClasses classes_;
   std::string why_;
 };
 
 // What is forced, and why.
 struct Plan {
   StudyOrigin origin;
+  UserClasses classes;
   ForcedOrder order;
   // Of a study: whether the order of the finding shall come true, and how many runs it has.
   bool holds = true;
@@ -86,7 +92,8 @@ struct Plan {
 Result<Plan> plan_of_study(const ForceOptions& options) {
   FRIDAY_TRY(study, Study::open(options.study));
   FRIDAY_TRY(origin, origin_of(options.study));
-  FRIDAY_TRY(gathered, gather_runs("force", study));
+  FRIDAY_TRY(classes, UserClasses::parse(options.ignored, options.classes));
+  FRIDAY_TRY(gathered, gather_runs("force", study, classes));
   const auto run = std::ranges::find(study.runs(), options.run, &StudyRun::number);
   if (run == study.runs().end())
     return fail(ErrorCode::not_found, "{} has no run {}: its runs are those that {}/runs.jsonl lists", options.study,
@@ -105,7 +112,7 @@ Result<Plan> plan_of_study(const ForceOptions& options) {
   const bool holds = run->result == StudyRun::Result::failed;
   FRIDAY_TRY(order, forced_order(comparison.naming, comparison.orders[options.only - 1].order, holds));
   if (!order) return fail(ErrorCode::unsupported, "finding {} is no order of messages", options.only);
-  return Plan{std::move(origin), *std::move(order), holds, comparison.runs, comparison.failures};
+  return Plan{std::move(origin), std::move(classes), *std::move(order), holds, comparison.runs, comparison.failures};
 }
 
 // An order that the user has written down, in the form in which --json shows it.
@@ -153,12 +160,13 @@ Result<Plan> plan_of(const ForceOptions& options) {
   return plan_by_hand(options);
 }
 
-std::vector<std::string> words_of(const ForcedOrder& order) {
+std::vector<std::string> words_of(const Plan& plan) {
   std::vector<std::string> words;
-  for (const auto* list : {&order.steps, &order.kept_out})
-    for (const MessageClass& message : *list)
-      if (std::string word = literal_of(message); std::ranges::find(words, word) == words.end())
-        words.push_back(std::move(word));
+  for (const auto* list : {&plan.order.steps, &plan.order.kept_out})
+    for (const MessageClass& message : *list) {
+      std::string word = plan.classes.is_class(message.text) ? "" : literal_of(message);
+      if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
+    }
   return words;
 }
 
@@ -257,10 +265,10 @@ int run_force(const ForceOptions& options) {
   if (!options.quiet && !options.as_json) collector.tell = tell_as("force");
   collector.shaper = ShaperOptions{
       [&] {
-        judges.push_back(std::make_shared<RunJudge>(plan->order));
+        judges.push_back(std::make_shared<RunJudge>(plan->order, plan->classes));
         return judges.back();
       },
-      words_of(plan->order), handled_when(options.until),
+      words_of(*plan), handled_when(options.until),
       std::chrono::nanoseconds(static_cast<int64_t>(options.patience * 1e9))};
   run.launch.shim = library_directory() + "/friday-shim.so";
   run.launch.own_process_groups = true;
@@ -309,6 +317,7 @@ void add_force_command(CLI::App& app, int* status) {
                    "After so many seconds in which nothing comes of it, the order is given up and everything let go "
                    "(default: 10)")
       ->check(CLI::Range(0.001, 3600.0));
+  add_class_options(*command, options->ignored, options->classes);
   command->add_flag("--json", options->as_json, "Print the result as JSON");
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the single runs");
   command->footer(

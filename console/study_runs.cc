@@ -12,7 +12,7 @@ constexpr size_t kMostEvents = 50'000'000;  // of a study
 
 }  // namespace
 
-Result<Gathered> gather_runs(const char* command, const Study& study) {
+Result<Gathered> gather_runs(const char* command, const Study& study, const UserClasses& classes) {
   Gathered out;
   size_t events = 0;
   auto told = std::chrono::steady_clock::now();
@@ -32,6 +32,7 @@ Result<Gathered> gather_runs(const char* command, const Study& study) {
                   "{} has more than {} events: compare fewer runs, or shorter ones (a copy of the directory with fewer "
                   "lines in runs.jsonl)",
                   study.directory(), kMostEvents);
+    classes.apply(*talk);
     const bool failed = run.result == StudyRun::Result::failed;
     if (failed) out.reasons[run.why]++;
     out.runs.push_back({run.number, failed, std::move(*talk)});

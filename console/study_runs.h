@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/study/classes.h"
 #include "core/study/study.h"
 
 namespace friday {
@@ -19,6 +20,6 @@ struct Gathered {
 
 // Reads what was said in the runs, and says how far it is if that takes long; `command` is the subcommand that asks.
 // Fails with unsupported if that is too much to be compared.
-Result<Gathered> gather_runs(const char* command, const Study& study);
+Result<Gathered> gather_runs(const char* command, const Study& study, const UserClasses& classes);
 
 }  // namespace friday
