@@ -1,5 +1,6 @@
 #include "core/study/reading.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -98,6 +99,72 @@ std::optional<std::string> http(std::string_view bytes) {
   return text;
 }
 
+// Takes a big-endian integer of N bytes from the front; none if there are fewer.
+template <size_t N>
+std::optional<uint32_t> take_integer(std::string_view& bytes) {
+  if (bytes.size() < N) return std::nullopt;
+  uint32_t value = 0;
+  for (char byte : bytes.substr(0, N)) value = value << 8 | static_cast<unsigned char>(byte);
+  bytes.remove_prefix(N);
+  return value;
+}
+
+// The values of a row, and "null" for one that has none (PostgreSQL: DataRow; Bind has its values in the same form).
+std::string values_of_row(std::string_view body) {
+  std::string text;
+  const auto count = take_integer<2>(body);
+  for (uint32_t i = 0; count && i < *count && !body.empty(); i++) {
+    const auto size = take_integer<4>(body);
+    if (!size) break;
+    const bool is_null = *size == ~uint32_t{0};
+    const std::string_view value = is_null ? "null" : body.substr(0, *size);
+    (text += text.empty() ? "" : " ") += value;
+    if (!is_null) body.remove_prefix(value.size());
+  }
+  return text;
+}
+
+// A message of PostgreSQL's protocol, version 3: a type, the length of what follows with itself, and that. Only such as
+// people read have texts.
+std::string text_of_message(char type, std::string_view body) {
+  constexpr std::string_view kTexts = "QCEN";  // query, command complete, error or execute, notice
+  if (type == 'D') return values_of_row(body);
+  if (type == 'B') {  // names of the portal and the statement, formats, then the values
+    for (int name = 0; name < 2; name++) body.remove_prefix(std::min(body.size(), body.find('\0') + 1));
+    const auto formats = take_integer<2>(body);
+    body.remove_prefix(std::min<size_t>(body.size(), formats ? *formats * 2u : 0));
+    return values_of_row(body);
+  }
+  if (type == 'P') {  // name of the statement, query, types of parameters
+    body.remove_prefix(std::min(body.size(), body.find('\0') + 1));
+    return std::string(body.substr(0, body.find('\0')));
+  }
+  if (kTexts.find(type) == std::string_view::npos) return "";
+  std::string text(body);
+  std::ranges::replace(text, '\0', ' ');
+  while (text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
+std::optional<std::string> postgres(std::string_view bytes) {
+  constexpr std::string_view kTypes = "QPBDESCXHZTN123Intsc";  // those of queries and their answers
+  constexpr uint32_t kLongest = 1 << 30;
+  std::string text;
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const char type = rest[0];
+    rest.remove_prefix(1);
+    const auto length = take_integer<4>(rest);
+    const bool is_known = kTypes.find(type) != std::string_view::npos;
+    if (!length) return is_known && !text.empty() ? std::optional(text) : std::nullopt;
+    if (!is_known || *length < 4 || *length > kLongest) return std::nullopt;
+    const std::string_view body = rest.substr(0, *length - 4);
+    const std::string shown = text_of_message(type, body);
+    ((text += text.empty() ? "" : "; ") += type) += (shown.empty() ? "" : " ") + shown;
+    rest.remove_prefix(body.size());
+  }
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
 // The length of the value of RESP at the front; 0 if it ends early, none if this is no such value.
 std::optional<size_t> length_of_resp(std::string_view bytes, int depth = 0) {
   constexpr int kMostDepth = 4;
@@ -142,6 +209,7 @@ std::vector<size_t> messages_in(std::string_view bytes) {
 std::string readable(std::string_view bytes) {
   if (auto text = resp(bytes)) return *text;
   if (auto text = http(bytes)) return *text;
+  if (auto text = postgres(bytes)) return *text;
   return std::string(bytes);
 }
 

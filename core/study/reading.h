@@ -10,7 +10,7 @@
 namespace friday {
 
 // RESP (the protocol of Redis): the words of each command. HTTP/1: the request line or the status, and the body.
-// Anything else as it is. `bytes` may end early.
+// PostgreSQL: the type of each message, with its texts. Anything else as it is. `bytes` may end early.
 std::string readable(std::string_view bytes);
 
 // The lengths of the messages that stand one behind the other in what one call has sent, as commands of RESP do that

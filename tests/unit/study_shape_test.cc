@@ -133,6 +133,29 @@ TEST_F(TalkFile, ThatIsDamagedIsNotRead) {
   EXPECT_FALSE(wrong.write(Beneath(directory_, "run-2")));
 }
 
+// A message of PostgreSQL's protocol.
+std::string message_of(char type, const std::string& body) {
+  const size_t length = body.size() + 4;
+  return type + std::string{static_cast<char>(length >> 24), static_cast<char>(length >> 16),
+                            static_cast<char>(length >> 8), static_cast<char>(length)} + body;
+}
+
+TEST(Reading, MessagesOfPostgresAreShownWithTheirTexts) {
+  using namespace std::string_literals;
+  const std::string query = message_of('Q', "UPDATE t SET v = 7\0"s);
+  EXPECT_EQ(readable(query), "Q UPDATE t SET v = 7");
+  EXPECT_EQ(shape_of(query, query.size()).masked, "Q UPDATE t SET v = #");
+  const std::string answer = message_of('T', "\0\1v\0\0\0\0\0"s) + message_of('D', "\0\2\0\0\0\1"s + "7" + "\xff\xff\xff\xff") +
+                             message_of('C', "SELECT 1\0"s) + message_of('Z', "I");
+  EXPECT_EQ(readable(answer), "T; D 7 null; C SELECT 1; Z");
+  const std::string prepared = message_of('P', "\0SELECT $1\0\0\0"s) + message_of('B', "\0\0\0\0\0\1\0\0\0\2ab\0\0"s) + message_of('E', "\0\0\0\0\0"s) + message_of('S', "");
+  EXPECT_EQ(readable(prepared), "P SELECT $1; B ab; E; S");
+  EXPECT_EQ(readable(query + "?"), query + "?") << "something else behind it";
+  EXPECT_EQ(readable(query + "Q"), "Q UPDATE t SET v = 7") << "the next one ends early";
+  EXPECT_EQ(readable("Query me"), "Query me");
+  for (size_t size = 0; size < answer.size(); size++) readable(answer.substr(0, size));
+}
+
 TEST(Reading, MessagesOfRespAreToldApart) {
   using Lengths = std::vector<size_t>;
   EXPECT_EQ(messages_in("+OK\r\n+OK\r\n"), (Lengths{5, 5}));
