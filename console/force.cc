@@ -66,7 +66,7 @@ class RunJudge : public MessageJudge {
   bool is_over() const override { return forcing_.is_complete() || forcing_.is_given_up(); }
   std::string waits_for() const override { return forcing_.waits_for(); }
 
-  bool came_true() const { return forcing_.is_complete(); }
+  bool came_true() const { return forcing_.is_last_sent(); }
   // Why the order did not come true.
   std::string reason() const {
     if (!why_.empty()) return why_;

@@ -139,6 +139,10 @@ void Shaper::judge(const std::string& from, const Connection& connection, uint64
   const Ticket ticket = piece.message = next_++;
   if (judge_->is_over()) return;
   const auto verdict = judge_->sent({ticket, from, connection.to, piece.bytes, length});
+  if (judge_->is_over()) {
+    __atomic_store_n(&area_->on, 0, __ATOMIC_SEQ_CST);
+    return;
+  }
   if (verdict == MessageJudge::Verdict::pass) return;
   const bool held = verdict == MessageJudge::Verdict::hold;
   messages_[ticket] = {connection.inode, sent + length, length, held, !held};
@@ -333,7 +337,7 @@ void Shaper::look() {
 }
 
 void Shaper::finish() {
-  if (!judge_->is_over() && held_) give_up("the recording has ended before");
+  if (held_) give_up("the recording has ended before");
   for (auto& [inode, connection] : connections_) pump(connection);
 }
 

@@ -150,18 +150,17 @@ Forcing::Verdict Forcing::sent(Ticket ticket, const std::string& from, const std
 // What may be sent now that a step was handled, or cannot be.
 std::vector<Forcing::Ticket> Forcing::release() {
   std::vector<Ticket> out;
-  if (is_complete() || given_up_) {
-    for (const Message& each : held_) out.push_back(each.ticket);
-    held_.clear();
-    return out;
-  }
-  if (watched_) return out;
-  const auto next = std::ranges::find_if(held_, [&](const Message& each) { return fits(each, done_); });
-  if (next != held_.end()) {
+  if (!is_complete() && !given_up_) {
+    if (watched_) return out;
+    const auto next = std::ranges::find_if(held_, [&](const Message& each) { return fits(each, done_); });
+    if (next == held_.end()) return out;
     out.push_back(next->ticket);
     watch(*next);
     held_.erase(next);
+    if (!is_complete()) return out;
   }
+  for (const Message& each : held_) out.push_back(each.ticket);
+  held_.clear();
   return out;
 }
 

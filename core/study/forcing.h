@@ -70,7 +70,11 @@ class Forcing {
   // The order is given up: what is held is to be sent, and whatever comes is let through.
   std::vector<Ticket> give_up();
 
-  bool is_complete() const { return done_ == order_.steps.size(); }
+  // Whether the order has come true: the last step was sent behind the others. Where something is kept out, it must
+  // have been handled, too.
+  bool is_complete() const { return done_ == order_.steps.size() || (is_last_sent() && order_.kept_out.empty()); }
+  // It has, or will unless the run ends before: then nothing that is kept out has come between.
+  bool is_last_sent() const { return done_ == order_.steps.size() || (watched_ && done_ + 1 == order_.steps.size()); }
   bool is_given_up() const { return given_up_; }
   size_t done() const { return done_; }  // steps that were handled
   bool is_held(Ticket ticket) const;

@@ -143,17 +143,14 @@ def test_what_the_kernel_promises(recorder, tmp_path):
     assert (recording.returncode, recording.stdout) == (0, "1\n"), recording
 
 
-def test_a_server(recorder, ports):
+def test_a_server(recorder, ports, tmp_path):
     """Nothing of Redis' files and clocks is kept, and each command and answer."""
-    port, = ports(1)
-    running = recorder.start_record(["redis-server", "--port", str(port), "--save", "", "--appendonly", "yes"], name="redis", options=["--schedule"])
-    put_and_get(Redis(port))
-    running.interrupt()
-    recording = recorder.finish_record(running)
-    assert recording.returncode == 0, recording
+    redis = Redis(recorder, ports(1), tmp_path, "--appendonly", "yes", record=["--schedule"])
+    put_and_get(redis)
+    recording = redis.end()
     calls = {json.loads(line).get("call") for line in recorder.run([recorder.friday, "dump", "--json", recording.path]).stdout.splitlines()}
     assert {"read", "write", "accept4", "close"} <= calls and not calls & {"clock_gettime", "epoll_wait", "fdatasync", "open", "openat"}, calls
-    assert not list((recorder_files := ROOT.__class__(recording.path) / "files").iterdir()), recorder_files
+    assert not list((recording.path / "files").iterdir()), "files were copied"
 
 
 @pytest.mark.limit(400)
