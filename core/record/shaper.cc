@@ -114,6 +114,7 @@ void Shaper::take(const std::string& from, const shim::Request& request, std::sp
   connection.inode = request.inode;
   connection.fd = std::move(fd);
   connection.broken = false;
+  connection.taking = true;
   find_peer(connection);
   const bool begins = request.reason & shim::kFirstPiece, is_whole = begins && request.reason & shim::kLastPiece;
   std::vector<size_t> lengths{bytes.size()};
@@ -130,6 +131,7 @@ void Shaper::take(const std::string& from, const shim::Request& request, std::sp
     connection.queue.push_back(std::move(piece));
     at += part.size();
   }
+  connection.taking = false;
   pump(connection);
 }
 
@@ -182,8 +184,17 @@ void Shaper::pump(Connection& connection) {
     if (is_last) passed(connection);
   }
   if (connection.broken) break_off(connection);
-  // With the duplicate the connection would outlive the program's descriptor.
-  if (connection.queue.empty()) connection.fd.reset();
+  drop_duplicate(connection);
+}
+
+// With the duplicate the connection would outlive the program's descriptor. It is needed as long as there is something
+// to send, or the other end is not known of which a message is watched.
+void Shaper::drop_duplicate(Connection& connection) {
+  if (!connection.queue.empty() || connection.taking) return;
+  const auto needs_peer = [&](const auto& each) {
+    return each.second.watched && each.second.inode == connection.inode && !connection.peer;
+  };
+  if (connection.broken || std::ranges::none_of(messages_, needs_peer)) connection.fd.reset();
 }
 
 // False: there is no room now, or the connection is broken.
@@ -327,6 +338,7 @@ void Shaper::look() {
     if (!connection.peer) {
       find_peer(connection);
       if (connection.peer) begin_watch(connection, ticket);
+      drop_duplicate(connection);
     }
     if (connection.peer) peers.insert(connection.peer);
   }

@@ -99,6 +99,7 @@ class Shaper {
     std::string to;
     std::deque<Piece> queue;
     bool blocked = false, broken = false;
+    bool taking = false;  // more is about to be queued
   };
 
   Shaper(ShaperOptions options, std::function<std::string(pid_t)> name_of,
@@ -119,6 +120,7 @@ class Shaper {
   void send_all(const std::vector<Ticket>& tickets);
   void come_true(Ticket ticket);
   void give_up(const std::string& why);
+  void drop_duplicate(Connection& connection);
   bool is_behind_held(const Connection& connection, Ticket ticket) const;
   void give_up_if_stuck(const Connection& connection, Ticket ticket);
   void note_progress() { progress_ = Clock::now(); }
