@@ -57,21 +57,23 @@ class RunJudge : public MessageJudge {
     }
     return Verdict::pass;
   }
-  std::vector<Ticket> handled(Ticket ticket) override { return forcing_.handled(ticket); }
+  void handled(Ticket ticket) override { forcing_.handled(ticket); }
   void lost(Ticket ticket) override { forcing_.lost(ticket); }
-  std::vector<Ticket> give_up(const std::string& why) override {
+  void give_up(const std::string& why) override {
     why_ = why;
-    return forcing_.give_up();
+    forcing_.give_up();
+  }
+  std::vector<Released> release() override {
+    std::vector<Released> out;
+    for (const auto& [ticket, watched] : forcing_.release()) out.push_back({ticket, watched});
+    return out;
   }
   bool is_over() const override { return forcing_.is_complete() || forcing_.is_given_up(); }
   std::string waits_for() const override { return forcing_.waits_for(); }
 
   bool came_true() const { return forcing_.is_last_sent(); }
   // Why the order did not come true.
-  std::string reason() const {
-    if (!why_.empty()) return why_;
-    return fmt::format("the run has ended before {}", forcing_.waits_for());
-  }
+  std::string reason() const { return why_.empty() ? forcing_.waits_for() : why_; }
 
  private:
   Forcing forcing_;
@@ -140,6 +142,8 @@ Result<Plan> plan_by_hand(const ForceOptions& options) {
   order.free_before.assign(order.steps.size(), false);
   Plan plan;
   plan.origin.group = options.group;
+  FRIDAY_TRY(classes, UserClasses::parse(options.ignored, options.classes));
+  plan.classes = std::move(classes);
   plan.order = std::move(order);
   return plan;
 }
@@ -247,13 +251,36 @@ Result<unsigned> last_run_in(const std::string& directory) {
   return last;
 }
 
+// Fails if messages between the group's programs cannot be held back, or its runs not be judged.
+Result<void> check_group(const ForceOptions& options, const GroupSpec& group) {
+  if (!group.network.hosts.empty())
+    return fail(ErrorCode::unsupported,
+                "the group makes a network of its own, across which it is not known when a message was handled: only "
+                "programs of one host can be forced");
+  if (!group.predicates.empty() && !options.record)
+    return fail(ErrorCode::usage, "the predicate {} needs a replay: add --record", group.predicates.front());
+  return {};
+}
+
 int run_force(const ForceOptions& options) {
   auto plan = plan_of(options);
   if (!plan) return complain("force", plan.error());
   auto group = group_of(plan->origin);
   if (!group) return complain("force", group.error());
+  if (auto possible = check_group(options, *group); !possible) return complain("force", possible.error());
+  // Relative paths of the group file and the script are those of the study's runs.
+  std::error_code away;
+  const std::string study = std::filesystem::absolute(options.study).lexically_normal().string();
   const std::string output =
-      options.output.empty() ? fmt::format("{}/forced-{}", options.study, options.run) : options.output;
+      options.output.empty() ? fmt::format("{}/forced-{}", study, options.run)
+                             : std::filesystem::absolute(options.output).lexically_normal().string();
+  if (!plan->origin.directory.empty()) std::filesystem::current_path(plan->origin.directory, away);
+  if (away)
+    return complain("force", {ErrorCode::not_found, fmt::format("cannot go to {}, where the study's runs were made: {}",
+                                                                plan->origin.directory, away.message())});
+  if (std::error_code error; std::filesystem::exists(output + "/study.json", error))
+    return complain("force", {ErrorCode::usage, fmt::format("{} is a study, whose own runs are not forced: name another "
+                                                            "directory with -o", output)});
   auto before = last_run_in(output);
   if (!before) return complain("force", before.error());
   if (!options.as_json) print_plan(options, *plan);

@@ -25,6 +25,7 @@ json as_json(const StudyOrigin& origin) {
           {"group_file", std::filesystem::absolute(origin.group, error).lexically_normal().string()},
           {"script", origin.script},
           {"script_name", origin.script_name},
+          {"directory", std::filesystem::current_path(error).string()},
           {"predicates", origin.predicates}};
 }
 
@@ -113,12 +114,12 @@ Result<StudyOrigin> origin_of(const std::string& study) {
   const auto script = is_object ? words("script") : std::nullopt, predicates = is_object ? words("predicates") : std::nullopt;
   if (!is_text("group") || !script || !predicates)
     return fail(ErrorCode::bad_input, "{} is damaged", place.path());
-  if (!is_text("group_file") || !is_text("script_name"))
+  if (!is_text("group_file") || !is_text("script_name") || !is_text("directory"))
     return fail(ErrorCode::bad_input,
                 "{} does not say where the group file is: an earlier version of Friday has made it. Run `friday "
                 "diagnose` again, into another directory",
                 place.path());
-  StudyOrigin origin{known["group_file"], known["script_name"], *script, *predicates, false};
+  StudyOrigin origin{known["group_file"], known["script_name"], *script, *predicates, known["directory"], false};
   const auto now = read_beneath(Beneath(origin.group), kMostGroup);
   if (!now) return std::unexpected(now.error());
   if (*now != known["group"].get<std::string>())

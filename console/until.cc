@@ -139,7 +139,7 @@ class Series {
     for (const auto& entry : fs::directory_iterator(directory_, error)) {
       const std::string name = entry.path().filename().string();
       unsigned number = 0;
-      if (name == "runs.jsonl" || name == "messages" || name == "study.json") continue;
+      if (name == "runs.jsonl" || name == "messages" || name == "study.json" || name.starts_with("forced-")) continue;
       const bool is_run =
           name.starts_with("run-") &&
           std::from_chars(name.data() + 4, name.data() + name.size(), number).ptr == name.data() + name.size();

@@ -22,7 +22,9 @@ namespace friday {
 
 namespace {
 
-constexpr int kLookAgainMs = 1;  // until the other end of a connection is found
+constexpr int kLookAgainMs = 1;              // until the other end of a connection is found
+constexpr uint64_t kMostQueued = 256 << 20;  // bytes behind messages that are held back
+constexpr char kStuck[] = "the next message of the order is sent behind one, on the same connection, that must wait for it";
 
 bool is_pipe(int fd) {
   struct stat status;
@@ -91,28 +93,36 @@ shim::ShapedEnd* Shaper::end_of(uint64_t inode) {
 }
 
 std::string Shaper::owner_of(uint64_t inode) {
-  if (const auto known = owners_.find(inode); known != owners_.end()) return known->second;
+  if (const auto known = owners_.find(inode); known != owners_.end()) {
+    if (has_inode(known->second, inode)) return name_of_(known->second);
+    owners_.erase(known);
+  }
   std::set<std::string> names;
+  pid_t owner = 0;
   for (pid_t pid : processes_())
-    if (has_inode(pid, inode)) names.insert(name_of_(pid));
-  if (names.size() != 1) return "";
-  return owners_[inode] = *names.begin();
+    if (has_inode(pid, inode)) names.insert(name_of_(owner = pid));
+  if (names.size() != 1) return "";  // a server that forks is about to close it in one of the two
+  owners_[inode] = owner;
+  return *names.begin();
 }
 
 void Shaper::find_peer(Connection& connection) {
-  if (connection.peer || !connection.fd) return;
-  const auto peer = peer_inode(connection.fd.get());
-  if (!peer) return;
-  connection.peer = *peer;
-  if (*peer != connection.inode) connection.to = owner_of(*peer);
+  if (!connection.fd) return;
+  if (!connection.peer)
+    if (const auto peer = peer_inode(connection.fd.get())) connection.peer = *peer;
+  if (connection.peer && connection.peer != connection.inode) connection.to = owner_of(connection.peer);
 }
 
 void Shaper::take(const std::string& from, const shim::Request& request, std::span<const std::byte> bytes,
                   UniqueFd fd) {
-  if (!fd) return;
   Connection& connection = connections_[request.inode];
   connection.inode = request.inode;
-  connection.fd = std::move(fd);
+  if (fd) connection.fd = std::move(fd);
+  if (!connection.fd) {  // this process has no descriptor left
+    FRIDAY_LOG(record, info, "a message of {} is lost: no descriptor came with it", from);
+    passed(connection);
+    return give_up("the recorder had no descriptor left for a message, which is lost");
+  }
   connection.broken = false;
   connection.taking = true;
   find_peer(connection);
@@ -128,11 +138,15 @@ void Shaper::take(const std::string& from, const shim::Request& request, std::sp
     piece.is_last = i + 1 == lengths.size();
     if (begins) judge(from, connection, request.events + at, piece, is_whole ? part.size() : request.length);
     else if (!connection.queue.empty()) piece.message = connection.queue.back().message;
+    queued_ += part.size();
     connection.queue.push_back(std::move(piece));
     at += part.size();
   }
   connection.taking = false;
   pump(connection);
+  release();
+  if (queued_ > kMostQueued && !judge_->is_over())
+    give_up(fmt::format("more than {} MiB have been sent behind messages that are held back", kMostQueued >> 20));
 }
 
 // `sent`: how many bytes the program has sent on the connection before the message, which begins with this piece.
@@ -141,18 +155,14 @@ void Shaper::judge(const std::string& from, const Connection& connection, uint64
   const Ticket ticket = piece.message = next_++;
   if (judge_->is_over()) return;
   const auto verdict = judge_->sent({ticket, from, connection.to, piece.bytes, length});
-  if (judge_->is_over()) {
-    __atomic_store_n(&area_->on, 0, __ATOMIC_SEQ_CST);
-    return;
-  }
   if (verdict == MessageJudge::Verdict::pass) return;
   const bool held = verdict == MessageJudge::Verdict::hold;
-  messages_[ticket] = {connection.inode, sent + length, length, held, !held};
-  if (held_ == 0) note_progress();
-  held_ += held;
+  if (held_ == 0 || !held) note_progress();
   FRIDAY_LOG(record, info, "message {} of {}, {} bytes, {}", ticket, from, length,
              held ? "is held back" : "is the next one of the order");
-  if (!held) give_up_if_stuck(connection, ticket);
+  messages_[ticket] = {connection.inode, sent + length, held, !held};
+  held_ += held;
+  if (!held && !judge_->is_over() && is_behind_held(connection, ticket)) give_up(kStuck);
 }
 
 // Whether a message waits for another one on the same connection that must wait for it. `ticket` may not be queued yet.
@@ -165,21 +175,18 @@ bool Shaper::is_behind_held(const Connection& connection, Ticket ticket) const {
   return false;
 }
 
-void Shaper::give_up_if_stuck(const Connection& connection, Ticket ticket) {
-  if (is_behind_held(connection, ticket))
-    give_up("the next message of the order is sent behind one, on the same connection, that must wait for it");
-}
-
 void Shaper::pump(Connection& connection) {
   connection.blocked = false;
   while (!connection.queue.empty()) {
     Piece& piece = connection.queue.front();
     if (const auto message = messages_.find(piece.message); message != messages_.end()) {
       if (message->second.held) return;
-      if (message->second.watched && piece.first && !piece.written) begin_watch(connection, piece.message);
+      message->second.is_sent = true;
+      if (message->second.watched) begin_watch(connection, message->second);
     }
     if (!write_piece(connection, piece)) break;
     const bool is_last = piece.is_last;
+    queued_ -= piece.bytes.size();
     connection.queue.pop_front();
     if (is_last) passed(connection);
   }
@@ -194,7 +201,7 @@ void Shaper::drop_duplicate(Connection& connection) {
   const auto needs_peer = [&](const auto& each) {
     return each.second.watched && each.second.inode == connection.inode && !connection.peer;
   };
-  if (connection.broken || std::ranges::none_of(messages_, needs_peer)) connection.fd.reset();
+  if (connection.broken || judge_->is_over() || std::ranges::none_of(messages_, needs_peer)) connection.fd.reset();
 }
 
 // False: there is no room now, or the connection is broken.
@@ -240,22 +247,27 @@ void Shaper::passed(Connection& connection) {
 // Nobody will receive what is left.
 void Shaper::break_off(Connection& connection) {
   for (; !connection.queue.empty(); connection.queue.pop_front()) {
-    const Ticket ticket = connection.queue.front().message;
-    if (const auto message = messages_.find(ticket); message != messages_.end()) {
-      held_ -= message->second.held;
-      messages_.erase(message);
-      judge_->lost(ticket);
-    }
+    lose(connection.queue.front().message);
+    queued_ -= connection.queue.front().bytes.size();
     if (connection.queue.front().is_last) passed(connection);
   }
 }
 
-// From now on the receiver tells when it has handled what it gets up to the end of this message.
-void Shaper::begin_watch(const Connection& connection, Ticket ticket) {
+void Shaper::lose(Ticket ticket) {
+  const auto message = messages_.find(ticket);
+  if (message == messages_.end()) return;
+  held_ -= message->second.held;
+  messages_.erase(message);
+  judge_->lost(ticket);
+}
+
+// From now on the receiver tells when it has handled what it gets up to the end of this message. If it is not known
+// yet, look() tries again.
+void Shaper::begin_watch(const Connection& connection, Message& message) {
   shim::ShapedEnd* peer = connection.peer ? end_of(connection.peer) : nullptr;
-  if (!peer) return;  // look() tries again
-  const uint64_t end = messages_.at(ticket).end;
-  __atomic_store_n(&peer->wanted, end, __ATOMIC_SEQ_CST);
+  if (!peer || message.wanted) return;
+  message.wanted = true;
+  __atomic_store_n(&peer->wanted, message.end, __ATOMIC_SEQ_CST);
 }
 
 void Shaper::handled(uint64_t inode) {
@@ -266,44 +278,42 @@ void Shaper::handled(uint64_t inode) {
   for (const auto& [ticket, message] : messages_) {
     const auto connection = connections_.find(message.inode);
     const bool is_here = connection != connections_.end() && connection->second.peer == inode;
-    if (message.watched && is_here && handled >= message.end) done.push_back(ticket);
+    if (message.watched && message.is_sent && is_here && handled >= message.end) done.push_back(ticket);
   }
-  for (Ticket ticket : done) come_true(ticket);
+  for (Ticket ticket : done) {
+    FRIDAY_LOG(record, info, "message {} was handled", ticket);
+    messages_.erase(ticket);
+    note_progress();
+    judge_->handled(ticket);
+  }
+  if (!done.empty()) release();
 }
 
-void Shaper::come_true(Ticket ticket) {
-  FRIDAY_LOG(record, info, "message {} was handled", ticket);
-  messages_.erase(ticket);
-  note_progress();
-  const auto next = judge_->handled(ticket);
-  if (judge_->is_over()) __atomic_store_n(&area_->on, 0, __ATOMIC_SEQ_CST);
-  send_all(next);
-}
-
-void Shaper::send_all(const std::vector<Ticket>& tickets) {
-  std::set<uint64_t> changed;
-  for (Ticket ticket : tickets) {
-    const auto found = messages_.find(ticket);
-    if (found == messages_.end()) continue;
-    held_ -= found->second.held;
-    found->second.held = false;
-    found->second.watched = !judge_->is_over();
-    changed.insert(found->second.inode);
-    if (!found->second.watched) messages_.erase(found);
+// Sends what the judge lets go.
+void Shaper::release() {
+  for (std::vector<MessageJudge::Released> next; !(next = judge_->release()).empty();) {
+    for (const auto& [ticket, watched] : next) {
+      const auto found = messages_.find(ticket);
+      if (found == messages_.end()) continue;
+      held_ -= found->second.held;
+      found->second.held = false;
+      found->second.watched = watched;
+      const uint64_t inode = found->second.inode;
+      if (!watched) messages_.erase(found);
+      Connection& connection = connections_[inode];
+      pump(connection);
+      if (watched && !judge_->is_over() && is_behind_held(connection, ticket)) judge_->give_up(kStuck);
+    }
   }
-  for (uint64_t inode : changed) pump(connections_[inode]);
-  if (judge_->is_over()) return;
-  for (Ticket ticket : tickets)
-    if (const auto found = messages_.find(ticket); found != messages_.end())
-      give_up_if_stuck(connections_[found->second.inode], ticket);
+  if (!judge_->is_over()) return;
+  __atomic_store_n(&area_->on, 0, __ATOMIC_SEQ_CST);
+  std::erase_if(messages_, [](const auto& each) { return !each.second.held; });
 }
 
 void Shaper::give_up(const std::string& why) {
   FRIDAY_LOG(record, info, "the order is given up: {}", why);
-  const auto tickets = judge_->give_up(why);
-  __atomic_store_n(&area_->on, 0, __ATOMIC_SEQ_CST);
-  std::erase_if(messages_, [](const auto& each) { return each.second.watched; });
-  send_all(tickets);
+  judge_->give_up(why);
+  release();
 }
 
 void Shaper::let_go(const std::string& from, const shim::Request& request) {
@@ -319,37 +329,43 @@ void Shaper::add_to(PollSet& set) {
 }
 
 int Shaper::due_ms() const {
-  if (judge_->is_over()) return -1;
+  if (judge_->is_over() || messages_.empty()) return -1;
   for (const auto& [ticket, message] : messages_)
-    if (const auto found = connections_.find(message.inode);
-        message.watched && found != connections_.end() && !found->second.peer)
-      return kLookAgainMs;
-  if (held_ == 0) return -1;
+    if (message.watched && message.is_sent && !message.wanted) return kLookAgainMs;
   const auto left = progress_ + options_.patience - Clock::now();
-  return static_cast<int>(
-      std::max<int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+  return static_cast<int>(std::max<int64_t>(1, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
 }
 
 void Shaper::look() {
+  if (judge_->is_over()) return;
+  if (__atomic_load_n(&area_->full, __ATOMIC_RELAXED))
+    return give_up(fmt::format("there were more than {} connections, of which no more can be watched",
+                               shim::kMaxShapedEnds));
   std::set<uint64_t> peers;
   for (auto& [ticket, message] : messages_) {
-    if (!message.watched) continue;
+    if (!message.watched || !message.is_sent) continue;
     Connection& connection = connections_[message.inode];
-    if (!connection.peer) {
-      find_peer(connection);
-      if (connection.peer) begin_watch(connection, ticket);
-      drop_duplicate(connection);
-    }
+    if (!connection.peer) find_peer(connection);
+    begin_watch(connection, message);
+    drop_duplicate(connection);
     if (connection.peer) peers.insert(connection.peer);
   }
   for (uint64_t peer : peers) handled(peer);  // it may have been before that was wanted
-  if (judge_->is_over() || held_ == 0 || Clock::now() - progress_ < options_.patience) return;
-  give_up(fmt::format("{:g} s have passed without {}", std::chrono::duration<double>(options_.patience).count(),
-                      judge_->waits_for()));
+  if (judge_->is_over() || messages_.empty() || Clock::now() - progress_ < options_.patience) return;
+  if (held_)
+    return give_up(fmt::format("{:g} s have passed without {}", std::chrono::duration<double>(options_.patience).count(),
+                               judge_->waits_for()));
+  // Nobody waits. A step whose receiver has gone will never be handled; the next one like it takes its place.
+  note_progress();
+  std::vector<Ticket> gone;
+  for (const auto& [ticket, message] : messages_)
+    if (message.watched && owner_of(connections_[message.inode].peer).empty()) gone.push_back(ticket);
+  for (Ticket ticket : gone) lose(ticket);
+  release();
 }
 
-void Shaper::finish() {
-  if (held_) give_up("the recording has ended before");
+void Shaper::let_all_go(const std::string& why) {
+  if (!judge_->is_over()) give_up(why);
   for (auto& [inode, connection] : connections_) pump(connection);
 }
 

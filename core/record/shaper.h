@@ -38,16 +38,20 @@ class MessageJudge {
     std::span<const std::byte> bytes;  // the first ones, at most shim::kMostHeldBytes
     uint64_t length;                   // of the whole message
   };
+  struct Released {
+    Ticket ticket;
+    bool watched;  // say when it was handled
+  };
   virtual ~MessageJudge() = default;
   // The lengths of the messages that stand in what one call has sent.
   virtual std::vector<size_t> messages_in(std::span<const std::byte> bytes) const = 0;
   virtual Verdict sent(const Sent& message) = 0;
-  // Which ones are to be sent now; each of them is watched.
-  virtual std::vector<Ticket> handled(Ticket ticket) = 0;
-  virtual void lost(Ticket ticket) = 0;  // its connection is gone
-  // All that is held is to be sent, for the reason `why`.
-  virtual std::vector<Ticket> give_up(const std::string& why) = 0;
-  virtual bool is_over() const = 0;  // whatever comes now may pass
+  virtual void handled(Ticket ticket) = 0;  // a message that is watched
+  virtual void lost(Ticket ticket) = 0;     // one that is watched or kept: its connection is gone
+  virtual void give_up(const std::string& why) = 0;
+  // Which of those kept are to be sent now, in this order. Asked after each of the calls above.
+  virtual std::vector<Released> release() = 0;
+  virtual bool is_over() const = 0;  // whatever comes now may pass, and nothing is watched
   virtual std::string waits_for() const = 0;
 };
 
@@ -76,8 +80,8 @@ class Shaper {
   void add_to(PollSet& set);
   int due_ms() const;
   void look();  // at all that is due
-  // Sends all that is left, as far as the receivers take it. Called at the end of the recording.
-  void finish();
+  // Sends all that is left, as far as the receivers take it.
+  void let_all_go(const std::string& why);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -90,8 +94,10 @@ class Shaper {
     bool is_last = true;                // of what the shim has given at a time (ShapedEnd::taken)
   };
   struct Message {
-    uint64_t inode, end, length;  // of which connection; ShapedEnd::sent behind it
+    uint64_t inode, end;  // of which connection; ShapedEnd::sent behind it
     bool held = false, watched = false;
+    bool is_sent = false;  // the first piece of it, at least
+    bool wanted = false;   // its receiver knows that it is waited for
   };
   struct Connection {
     UniqueFd fd;
@@ -115,14 +121,13 @@ class Shaper {
   void pump(Connection& connection);
   bool write_piece(Connection& connection, Piece& piece);
   void passed(Connection& connection);
-  void begin_watch(const Connection& connection, Ticket ticket);
+  void begin_watch(const Connection& connection, Message& message);
   void break_off(Connection& connection);
-  void send_all(const std::vector<Ticket>& tickets);
-  void come_true(Ticket ticket);
+  void release();
+  void lose(Ticket ticket);
   void give_up(const std::string& why);
   void drop_duplicate(Connection& connection);
   bool is_behind_held(const Connection& connection, Ticket ticket) const;
-  void give_up_if_stuck(const Connection& connection, Ticket ticket);
   void note_progress() { progress_ = Clock::now(); }
 
   ShaperOptions options_;
@@ -134,9 +139,10 @@ class Shaper {
   void* mapping_ = nullptr;
   std::map<uint64_t, Connection> connections_;  // by inode
   std::map<Ticket, Message> messages_;          // that are held, under way or watched
-  std::map<uint64_t, std::string> owners_;      // by inode
+  std::map<uint64_t, pid_t> owners_;            // by inode
   Ticket next_ = 1;
-  size_t held_ = 0;
+  size_t held_ = 0;        // messages
+  uint64_t queued_ = 0;    // bytes that wait, also behind what is held
   Clock::time_point progress_ = Clock::now();
 };
 

@@ -63,8 +63,14 @@ bool is_named(const NamedRun& run, size_t event, uint32_t name) {
 bool comes_before(const Naming& naming, const Order& order, bool holds, uint32_t first, uint32_t name) {
   for (const NamedRun& run : naming.runs) {
     if (completed_at(run, order).has_value() != holds) continue;
-    for (size_t event = 0; event < run.size() && !is_named(run, event, first); event++)
-      if (is_named(run, event, name)) return true;
+    bool before = false;
+    for (size_t event = 0; event < run.size(); event++) {
+      if (is_named(run, event, first)) {
+        if (before) return true;
+        break;
+      }
+      before |= is_named(run, event, name);
+    }
   }
   return false;
 }
@@ -99,10 +105,12 @@ std::string literal_of(const MessageClass& message) {
   // A message that is no text is shown in words that do not stand in it, and a text may be shown on one line.
   std::string best, piece;
   const auto end = [&] {
-    if (piece.size() > best.size()) best = piece;
+    const bool stands_for_something = piece == "(nil)" || piece == "null";  // of RESP and PostgreSQL
+    if (piece.size() > best.size() && !stands_for_something) best = piece;
     piece.clear();
   };
-  if (message.text.starts_with("# bytes:")) return "";
+  const size_t number = message.text.find_first_not_of("#0123456789");
+  if (number != std::string::npos && number > 0 && message.text.substr(number).starts_with(" bytes:")) return "";
   for (char each : message.text) {
     if (each == '#' || each == ' ' || each == ';') end();
     else piece += each;
@@ -111,10 +119,22 @@ std::string literal_of(const MessageClass& message) {
   return best;
 }
 
-bool Forcing::fits(const Message& message, size_t step) const {
-  if (!message.is_step[step]) return false;
-  if (!order_.one_matter || step == 0) return true;
+bool Forcing::is_of_the_matter(const Message& message) const {
   return std::ranges::find_first_of(message.words, first_words_) != message.words.end();
+}
+
+bool Forcing::fits(const Message& message, size_t step) const {
+  return message.is_step[step] && (!order_.one_matter || step == 0 || is_of_the_matter(message));
+}
+
+// Whether a step of the order, or the end of it, must come before the message. Of which matter the order will be is
+// known only when the first step has come.
+bool Forcing::must_wait(const Message& message) const {
+  const size_t next = done_ + (watched_ ? 1 : 0);  // the first step of which nothing was sent
+  if (next > 0 && message.is_kept_out && (!order_.one_matter || is_of_the_matter(message))) return true;
+  for (size_t step = std::max<size_t>(next, 1); step < order_.steps.size(); step++)
+    if (next == 0 ? message.is_step[step] && !order_.free_before[step] : fits(message, step)) return true;
+  return false;
 }
 
 void Forcing::watch(const Message& message) {
@@ -130,70 +150,45 @@ Forcing::Verdict Forcing::sent(Ticket ticket, const std::string& from, const std
   for (size_t step = 0; step < order_.steps.size(); step++)
     message.is_step[step] = is_of(looked, from, to, order_.steps[step]);
   for (const MessageClass& each : order_.kept_out) message.is_kept_out |= is_of(looked, from, to, each);
-  const size_t next = done_ + (watched_ ? 1 : 0);  // the first step of which nothing was sent
-  if (!watched_ && next < order_.steps.size() && fits(message, next)) {
+  if (!watched_ && fits(message, done_)) {
     watch(message);
     return Verdict::watch;
   }
-  // A message of one matter can be known as a later step only when the first one has come.
-  bool is_later = false;
-  for (size_t step = std::max<size_t>(next, 1); step < order_.steps.size(); step++) {
-    if (next == 0 && order_.free_before[step]) continue;
-    is_later |= next == 0 ? bool{message.is_step[step]} : fits(message, step);
-  }
-  const bool is_shut_out = message.is_kept_out && next > 0;
-  if (!is_later && !is_shut_out) return Verdict::pass;
+  if (!must_wait(message)) return Verdict::pass;
   held_.push_back(std::move(message));
   return Verdict::hold;
 }
 
-// What may be sent now that a step was handled, or cannot be.
-std::vector<Forcing::Ticket> Forcing::release() {
-  std::vector<Ticket> out;
-  if (!is_complete() && !given_up_) {
-    if (watched_) return out;
+std::vector<Forcing::Released> Forcing::release() {
+  std::vector<Released> out;
+  if (!watched_ && !is_complete() && !given_up_) {
     const auto next = std::ranges::find_if(held_, [&](const Message& each) { return fits(each, done_); });
-    if (next == held_.end()) return out;
-    out.push_back(next->ticket);
-    watch(*next);
-    held_.erase(next);
-    if (!is_complete()) return out;
+    if (next != held_.end()) {
+      out.push_back({next->ticket, true});
+      watch(*next);
+      held_.erase(next);
+    }
   }
-  for (const Message& each : held_) out.push_back(each.ticket);
-  held_.clear();
+  // One that no step waits for any more would keep its sender from what it does next.
+  const bool over = is_complete() || given_up_;
+  std::erase_if(held_, [&](const Message& each) {
+    if (!over && must_wait(each)) return false;
+    out.push_back({each.ticket, false});
+    return true;
+  });
   return out;
 }
 
-std::vector<Forcing::Ticket> Forcing::handled(Ticket ticket) {
-  if (watched_ != ticket) return {};
+void Forcing::handled(Ticket ticket) {
+  if (watched_ != ticket) return;
   watched_.reset();
   done_++;
-  // What was held as a later step of any matter, and is of another one than the first step, is let through.
-  std::vector<Ticket> out;
-  if (order_.one_matter && done_ == 1) {
-    std::erase_if(held_, [&](const Message& each) {
-      bool is_needed = each.is_kept_out;
-      for (size_t step = 1; step < order_.steps.size(); step++) is_needed |= fits(each, step);
-      if (!is_needed) out.push_back(each.ticket);
-      return !is_needed;
-    });
-  }
-  for (Ticket each : release()) out.push_back(each);
-  return out;
 }
 
 void Forcing::lost(Ticket ticket) {
   if (watched_ == ticket) watched_.reset();
   std::erase_if(held_, [&](const Message& each) { return each.ticket == ticket; });
 }
-
-std::vector<Forcing::Ticket> Forcing::give_up() {
-  given_up_ = true;
-  watched_.reset();
-  return release();
-}
-
-bool Forcing::is_held(Ticket ticket) const { return std::ranges::find(held_, ticket, &Message::ticket) != held_.end(); }
 
 std::string Forcing::waits_for() const {
   if (given_up_) return "nothing: the order was given up";

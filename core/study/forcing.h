@@ -55,20 +55,26 @@ class Forcing {
   using Ticket = uint64_t;
   // What is to be done with a message: send it; send it, and say when it was handled; keep it.
   enum class Verdict { pass, watch, hold };
+  struct Released {
+    Ticket ticket;
+    bool watched;  // say when it was handled
+    bool operator==(const Released&) const = default;
+  };
 
   explicit Forcing(ForcedOrder order) : order_(std::move(order)) {}
 
   // A message is about to be sent. `from` and `to` are roles; `to` may be empty, if nobody knows who will receive it.
   // `bytes` are its first ones, `length` all. `ticket` names it from here on.
   Verdict sent(Ticket ticket, const std::string& from, const std::string& to, std::string_view bytes, uint64_t length);
-  // A message that is watched was handled. Returns which ones are to be sent now, in this order; each of them is
-  // watched unless the order is complete.
-  std::vector<Ticket> handled(Ticket ticket);
-  // A message that is watched or held will never be handled, since its connection is gone. The order begins anew from
-  // that step.
+  // A message that is watched was handled.
+  void handled(Ticket ticket);
+  // A message that is watched or held will never be handled, since its connection is gone. Of a watched one the order
+  // goes on with the next message like it.
   void lost(Ticket ticket);
-  // The order is given up: what is held is to be sent, and whatever comes is let through.
-  std::vector<Ticket> give_up();
+  // The order is given up: whatever comes is let through.
+  void give_up() { given_up_ = true; }
+  // What was held and is to be sent now, in this order. To be asked after each of the calls above.
+  std::vector<Released> release();
 
   // Whether the order has come true: the last step was sent behind the others. Where something is kept out, it must
   // have been handled, too.
@@ -76,11 +82,6 @@ class Forcing {
   // It has, or will unless the run ends before: then nothing that is kept out has come between.
   bool is_last_sent() const { return done_ == order_.steps.size() || (watched_ && done_ + 1 == order_.steps.size()); }
   bool is_given_up() const { return given_up_; }
-  size_t done() const { return done_; }  // steps that were handled
-  bool is_held(Ticket ticket) const;
-  size_t held() const { return held_.size(); }
-  // Whether anything has happened that makes somebody wait: a step was passed, or a message is held.
-  bool has_begun() const { return done_ > 0 || watched_ || !held_.empty(); }
   // What it waits for, in words.
   std::string waits_for() const;
 
@@ -92,12 +93,13 @@ class Forcing {
     std::vector<uint64_t> words;
   };
 
+  bool is_of_the_matter(const Message& message) const;
   bool fits(const Message& message, size_t step) const;
+  bool must_wait(const Message& message) const;
   void watch(const Message& message);
-  std::vector<Ticket> release();
 
   ForcedOrder order_;
-  size_t done_ = 0;
+  size_t done_ = 0;                    // steps that were handled
   std::optional<Ticket> watched_;      // of the step under way, which is the one after those done
   std::vector<uint64_t> first_words_;  // of the first step's message
   std::vector<Message> held_;          // in the order in which they were sent

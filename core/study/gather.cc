@@ -179,11 +179,11 @@ class Gatherer {
     std::vector<size_t> lengths = out.datagram ? std::vector{open.text.size()} : messages_in(open.text);
     if (lengths.empty()) lengths.push_back(0);
     uint64_t at = 0;
+    auto with = open.reached.begin();
     for (size_t i = 0; i < lengths.size(); i++) {
       const bool is_last = i + 1 == lengths.size();
       const uint64_t length = is_last ? open.length - at : lengths[i];
-      const auto with =
-          std::ranges::find_if(open.reached, [&](const auto& reached) { return reached.first >= at + length; });
+      with = std::find_if(with, open.reached.end(), [&](const auto& reached) { return reached.first >= at + length; });
       out.frames.push_back({with == open.reached.end() ? open.reached.back().second : with->second, length,
                             open.text.substr(std::min<size_t>(at, open.text.size()),
                                              std::min<size_t>(lengths[i], Talk::kMostBytes))});

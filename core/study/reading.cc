@@ -35,7 +35,7 @@ bool take_resp(std::string_view& bytes, std::string& text, int depth) {
   if (bytes.empty() || depth > kMostDepth) return false;
   const char type = bytes[0];
   const auto line = take_line(bytes);
-  if (!line) return false;
+  if (!line || line->empty()) return false;
   const auto add = [&](std::string_view word) { (text += text.empty() ? "" : " ") += word; };
   if (type == '+' || type == '-') {
     add(line->substr(1));
@@ -146,17 +146,19 @@ std::string text_of_message(char type, std::string_view body) {
   return text;
 }
 
-std::optional<std::string> postgres(std::string_view bytes) {
+// Of the last message more may follow than the bytes that are known, but not more than there are.
+std::optional<std::string> postgres(std::string_view bytes, uint64_t whole) {
   constexpr std::string_view kTypes = "QPBDESCXHZTN123Intsc";  // those of queries and their answers
-  constexpr uint32_t kLongest = 1 << 30;
+  constexpr size_t kHead = 5;
   std::string text;
   for (std::string_view rest = bytes; !rest.empty();) {
+    const uint64_t left = whole - (bytes.size() - rest.size());
     const char type = rest[0];
     rest.remove_prefix(1);
     const auto length = take_integer<4>(rest);
     const bool is_known = kTypes.find(type) != std::string_view::npos;
-    if (!length) return is_known && !text.empty() ? std::optional(text) : std::nullopt;
-    if (!is_known || *length < 4 || *length > kLongest) return std::nullopt;
+    if (!length) return is_known && !text.empty() && left >= kHead ? std::optional(text) : std::nullopt;
+    if (!is_known || *length < 4 || *length + 1 > left) return std::nullopt;
     const std::string_view body = rest.substr(0, *length - 4);
     const std::string shown = text_of_message(type, body);
     ((text += text.empty() ? "" : "; ") += type) += (shown.empty() ? "" : " ") + shown;
@@ -206,10 +208,10 @@ std::vector<size_t> messages_in(std::string_view bytes) {
   return lengths;
 }
 
-std::string readable(std::string_view bytes) {
+std::string readable(std::string_view bytes, uint64_t length) {
   if (auto text = resp(bytes)) return *text;
   if (auto text = http(bytes)) return *text;
-  if (auto text = postgres(bytes)) return *text;
+  if (auto text = postgres(bytes, std::max<uint64_t>(length, bytes.size()))) return *text;
   return std::string(bytes);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +12,8 @@ namespace friday {
 
 // RESP (the protocol of Redis): the words of each command. HTTP/1: the request line or the status, and the body.
 // PostgreSQL: the type of each message, with its texts. Anything else as it is. `bytes` may end early.
-std::string readable(std::string_view bytes);
+// `length`: of the whole message.
+std::string readable(std::string_view bytes, uint64_t length);
 
 // The lengths of the messages that stand one behind the other in what one call has sent, as commands of RESP do that
 // are sent without waiting for answers. The last one may end early. Anything else is one message.

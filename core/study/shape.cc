@@ -88,7 +88,7 @@ Shape shape_of_binary(std::string_view bytes, uint64_t length) {
 }  // namespace
 
 Shape shape_of(std::string_view bytes, uint64_t length) {
-  const std::string text = readable(bytes);
+  const std::string text = readable(bytes, length);
   return is_text(text) ? shape_of_text(text) : shape_of_binary(bytes, length);
 }
 
