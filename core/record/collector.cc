@@ -137,6 +137,14 @@ Result<void> Collector::open_tokens() {
   if (in_use) {
     FRIDAY_TRY_VOID(read_exactly(tokens_.get(), std::as_writable_bytes(std::span(&sharing_, 1)),
                                  offsetof(shim::TokenArea, session)));
+    uint32_t shaped = 0;
+    FRIDAY_TRY_VOID(read_exactly(tokens_.get(), std::as_writable_bytes(std::span(&shaped, 1)),
+                                 offsetof(shim::TokenArea, shapes) + offsetof(shim::ShapeArea, handled_when)));
+    if (shaped || options_.shaper)
+      return fail(ErrorCode::bad_input,
+                  "another recorder records into {}, and messages can be held back by one recorder alone: name another "
+                  "directory",
+                  options_.recording);
   } else {
     remove_beneath(file);
     FRIDAY_TRY(made, create_beneath(file));

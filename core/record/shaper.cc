@@ -12,23 +12,41 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <set>
 
 #include "core/base/log.h"
-#include "core/record/sock_peers.h"
 
 namespace friday {
 
 namespace {
 
-constexpr int kLookAgainMs = 1;              // until the other end of a connection is found
+constexpr int kLookAgainMs = 1, kLookAgainLaterMs = 100;  // until the other end of a connection is found
+constexpr std::chrono::seconds kOftenFor(2);
 constexpr uint64_t kMostQueued = 256 << 20;  // bytes behind messages that are held back
 constexpr char kStuck[] = "the next message of the order is sent behind one, on the same connection, that must wait for it";
 
 bool is_pipe(int fd) {
   struct stat status;
   return fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+// Writes without waiting, whatever the program's description says, and without SIGPIPE.
+ssize_t write_to_pipe(int fd, const std::byte* bytes, size_t size) {
+  UniqueFd own(open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  if (!own) return -1;
+  sigset_t pipe_signal, before;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+  const ssize_t written = write(own.get(), bytes, size);
+  const int error = errno;
+  const timespec now{};
+  if (written < 0 && error == EPIPE) sigtimedwait(&pipe_signal, nullptr, &now);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return written;
 }
 
 // Whether a process has the socket or pipe.
@@ -107,9 +125,12 @@ std::string Shaper::owner_of(uint64_t inode) {
 }
 
 void Shaper::find_peer(Connection& connection) {
-  if (!connection.fd) return;
+  if (!connection.known && connection.fd) {
+    if (auto known = connection_of(connection.fd.get())) connection.known = *known;
+  }
+  if (!connection.known) return;
   if (!connection.peer)
-    if (const auto peer = peer_inode(connection.fd.get())) connection.peer = *peer;
+    if (const auto peer = peer_inode(*connection.known)) connection.peer = *peer;
   if (connection.peer && connection.peer != connection.inode) connection.to = owner_of(connection.peer);
 }
 
@@ -120,7 +141,8 @@ void Shaper::take(const std::string& from, const shim::Request& request, std::sp
   if (fd) connection.fd = std::move(fd);
   if (!connection.fd) {  // this process has no descriptor left
     FRIDAY_LOG(record, info, "a message of {} is lost: no descriptor came with it", from);
-    passed(connection);
+    queued_ += bytes.size();
+    settle(connection, bytes.size(), true);
     return give_up("the recorder had no descriptor left for a message, which is lost");
   }
   connection.broken = false;
@@ -186,22 +208,11 @@ void Shaper::pump(Connection& connection) {
     }
     if (!write_piece(connection, piece)) break;
     const bool is_last = piece.is_last;
-    queued_ -= piece.bytes.size();
+    const uint64_t size = piece.bytes.size();
     connection.queue.pop_front();
-    if (is_last) passed(connection);
+    settle(connection, size, is_last);
   }
   if (connection.broken) break_off(connection);
-  drop_duplicate(connection);
-}
-
-// With the duplicate the connection would outlive the program's descriptor. It is needed as long as there is something
-// to send, or the other end is not known of which a message is watched.
-void Shaper::drop_duplicate(Connection& connection) {
-  if (!connection.queue.empty() || connection.taking) return;
-  const auto needs_peer = [&](const auto& each) {
-    return each.second.watched && each.second.inode == connection.inode && !connection.peer;
-  };
-  if (connection.broken || judge_->is_over() || std::ranges::none_of(messages_, needs_peer)) connection.fd.reset();
 }
 
 // False: there is no room now, or the connection is broken.
@@ -216,7 +227,7 @@ bool Shaper::write_piece(Connection& connection, Piece& piece) {
     pollfd room{fd, POLLOUT, 0};
     if (poll(&room, 1, 0) < 0) continue;
     // The program shall learn of the error itself: to send would take it away (SO_ERROR in socket(7)).
-    if (room.revents & (POLLERR | POLLNVAL | POLLHUP)) {
+    if (room.revents & (POLLNVAL | POLLHUP | (pipe ? POLLERR : 0))) {
       connection.broken = true;
       return false;
     }
@@ -227,8 +238,8 @@ bool Shaper::write_piece(Connection& connection, Piece& piece) {
     const std::byte* from = piece.bytes.data() + piece.written;
     const size_t left = piece.bytes.size() - piece.written;
     constexpr size_t kSurelyInPipe = 4096;  // PIPE_BUF
-    const ssize_t sent =
-        pipe ? write(fd, from, std::min(left, kSurelyInPipe)) : send(fd, from, left, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent = pipe ? write_to_pipe(fd, from, std::min(left, kSurelyInPipe))
+                              : send(fd, from, left, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) piece.written += static_cast<size_t>(sent);
     else if (errno == EAGAIN) connection.blocked = true;
     else if (errno != EINTR) connection.broken = true;
@@ -237,9 +248,15 @@ bool Shaper::write_piece(Connection& connection, Piece& piece) {
   return true;
 }
 
-void Shaper::passed(Connection& connection) {
+// So many bytes of the queue are sent, or nobody will receive them. `is_last`: of what the shim has given at a time.
+void Shaper::settle(Connection& connection, uint64_t bytes, bool is_last) {
+  queued_ -= bytes;
   shim::ShapedEnd* end = end_of(connection.inode);
   if (!end) return;
+  __atomic_sub_fetch(&end->queued, bytes, __ATOMIC_SEQ_CST);
+  if (!is_last) return;
+  // The program may close the descriptor once all is passed on, and then the duplicate must not hold the connection.
+  if (connection.queue.empty() && !connection.taking) connection.fd.reset();
   __atomic_add_fetch(&end->passed, 1, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &end->passed, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
@@ -247,9 +264,9 @@ void Shaper::passed(Connection& connection) {
 // Nobody will receive what is left.
 void Shaper::break_off(Connection& connection) {
   for (; !connection.queue.empty(); connection.queue.pop_front()) {
-    lose(connection.queue.front().message);
-    queued_ -= connection.queue.front().bytes.size();
-    if (connection.queue.front().is_last) passed(connection);
+    const Piece& piece = connection.queue.front();
+    lose(piece.message);
+    settle(connection, piece.bytes.size(), piece.is_last);
   }
 }
 
@@ -331,7 +348,8 @@ void Shaper::add_to(PollSet& set) {
 int Shaper::due_ms() const {
   if (judge_->is_over() || messages_.empty()) return -1;
   for (const auto& [ticket, message] : messages_)
-    if (message.watched && message.is_sent && !message.wanted) return kLookAgainMs;
+    if (message.watched && message.is_sent && !message.wanted)
+      return Clock::now() - progress_ < kOftenFor ? kLookAgainMs : kLookAgainLaterMs;
   const auto left = progress_ + options_.patience - Clock::now();
   return static_cast<int>(std::max<int64_t>(1, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
 }
@@ -347,7 +365,6 @@ void Shaper::look() {
     Connection& connection = connections_[message.inode];
     if (!connection.peer) find_peer(connection);
     begin_watch(connection, message);
-    drop_duplicate(connection);
     if (connection.peer) peers.insert(connection.peer);
   }
   for (uint64_t peer : peers) handled(peer);  // it may have been before that was wanted

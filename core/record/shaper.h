@@ -16,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/base/poll_set.h"
+#include "core/record/sock_peers.h"
 #include "core/shim/shim_abi.h"
 
 namespace friday {
@@ -100,8 +102,9 @@ class Shaper {
     bool wanted = false;   // its receiver knows that it is waited for
   };
   struct Connection {
-    UniqueFd fd;
+    UniqueFd fd;                   // as long as there is something to send
     uint64_t inode = 0, peer = 0;  // inodes; `peer` 0: not found yet
+    std::optional<KnownConnection> known{};
     std::string to;
     std::deque<Piece> queue;
     bool blocked = false, broken = false;
@@ -120,13 +123,12 @@ class Shaper {
   void judge(const std::string& from, const Connection& connection, uint64_t sent, Piece& piece, uint64_t length);
   void pump(Connection& connection);
   bool write_piece(Connection& connection, Piece& piece);
-  void passed(Connection& connection);
+  void settle(Connection& connection, uint64_t bytes, bool is_last);
   void begin_watch(const Connection& connection, Message& message);
   void break_off(Connection& connection);
   void release();
   void lose(Ticket ticket);
   void give_up(const std::string& why);
-  void drop_duplicate(Connection& connection);
   bool is_behind_held(const Connection& connection, Ticket ticket) const;
   void note_progress() { progress_ = Clock::now(); }
 

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 #include <cstring>
+#include <string>
 
 #include "core/base/fd.h"
 
@@ -40,16 +41,8 @@ std::string ask(const Request& request) {
   return {answer + NLMSG_HDRLEN, header.nlmsg_len - NLMSG_HDRLEN};
 }
 
-// A socket's address as inet_diag(7) wants it. An IPv4 address in IPv6's form is looked up as IPv4, as the kernel keeps
-// it.
-struct Place {
-  int family = AF_UNSPEC;
-  uint16_t port = 0;  // in network order
-  uint32_t words[4]{};
-};
-
-Place place_of(const sockaddr_storage& address) {
-  Place out{address.ss_family, 0, {}};
+SocketPlace place_of(const sockaddr_storage& address) {
+  SocketPlace out{address.ss_family, 0, {}};
   if (address.ss_family == AF_INET) {
     const auto& inet = reinterpret_cast<const sockaddr_in&>(address);
     out.port = inet.sin_port;
@@ -67,7 +60,7 @@ Place place_of(const sockaddr_storage& address) {
   return out;
 }
 
-std::optional<uint64_t> tcp_peer(const Place& local, const Place& remote) {
+std::optional<uint64_t> tcp_peer(const SocketPlace& local, const SocketPlace& remote) {
   inet_diag_req_v2 request{};
   request.sdiag_family = static_cast<uint8_t>(remote.family);
   request.sdiag_protocol = IPPROTO_TCP;
@@ -111,19 +104,27 @@ std::optional<uint64_t> unix_peer(uint64_t inode) {
 
 }  // namespace
 
-std::optional<uint64_t> peer_inode(int fd) {
+std::optional<KnownConnection> connection_of(int fd) {
   struct stat status;
   if (fstat(fd, &status) != 0) return std::nullopt;
-  if (S_ISFIFO(status.st_mode)) return status.st_ino;
+  KnownConnection out{status.st_ino, S_ISFIFO(status.st_mode), false, {}, {}};
+  if (out.is_pipe) return out;
   sockaddr_storage local{}, remote{};
   socklen_t size = sizeof local;
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) != 0) return std::nullopt;
-  if (local.ss_family == AF_UNIX) return unix_peer(status.st_ino);
+  out.is_unix = local.ss_family == AF_UNIX;
+  if (out.is_unix) return out;
   size = sizeof remote;
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&remote), &size) != 0) return std::nullopt;
-  const Place here = place_of(local), there = place_of(remote);
-  if (here.family == AF_UNSPEC || here.family != there.family) return std::nullopt;
-  return tcp_peer(here, there);
+  out.local = place_of(local);
+  out.remote = place_of(remote);
+  if (out.local.family == AF_UNSPEC || out.local.family != out.remote.family) return std::nullopt;
+  return out;
+}
+
+std::optional<uint64_t> peer_inode(const KnownConnection& connection) {
+  if (connection.is_pipe) return connection.inode;
+  return connection.is_unix ? unix_peer(connection.inode) : tcp_peer(connection.local, connection.remote);
 }
 
 }  // namespace friday

@@ -9,6 +9,7 @@
 
 #include "core/shim/collector.h"
 #include "core/shim/schedule.h"
+#include "core/shim/shaping.h"
 #include "core/shim/trace.h"
 
 namespace friday::shim {
@@ -130,6 +131,7 @@ void channel_opened(EventWriter& writer, int fd) {
 
 void channel_forget(int fd) {
   if (in_table(fd)) plain[fd] = false;
+  if (!me()->borrowed) shape_forget(fd);
   Channel* channel = channel_of(fd);
   if (!channel) return;
   channel->references--;

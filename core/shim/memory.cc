@@ -11,6 +11,7 @@
 #include "core/shim/memory.h"
 #include "core/shim/patch.h"
 #include "core/shim/process.h"
+#include "core/shim/schedule.h"
 #include "core/shim/replay.h"
 #include "core/shim/trace.h"
 
@@ -87,7 +88,7 @@ long record_mmap(CallFrame* frame, ThreadArea* area) {
   SharedMapPart part = {};
   if (regular && !shared) reply = copy_of_file((int)a[4], st, a[2] & PROT_EXEC, path);
   else if (file && !failed(result)) path_of_descriptor((int)a[4], path, sizeof path);
-  if (file && !failed(result) && !regular && !is_zero_device(st)) {
+  if (file && !failed(result) && !regular && !is_zero_device(st) && !keeps_schedule) {
     trace_end(kEndUnhandled, sys::mmap, describe_foreign(st, path));
     return result;
   }

@@ -348,6 +348,7 @@ long do_clone(CallFrame* frame, ThreadArea* area) {
 
 void do_thread_exit(CallFrame* frame, ThreadArea* area) {
   if (area->borrowed) return end_vfork_child(frame, area);
+  if (control.mode == kModeRecord && shaping()) shape_waits(area);
   const bool replay = control.mode == kModeReplay;
   if (replay) {
     EventRecord* event = replay_expect(frame, area, kThreadExit, sys::exit);
@@ -403,6 +404,7 @@ void do_exit_group(CallFrame* frame, ThreadArea* area) {
     replay_exit((int)frame->rdi);
   }
   if (control.mode == kModeRecord) {
+    if (shaping()) shape_waits(area);
     EventWriter writer(kCall, area, sys::exit_group, arguments_of(frame), 1);
     state_final(writer, frame, area);
     each_thread_ends();

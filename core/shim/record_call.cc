@@ -60,14 +60,6 @@ long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recor
 
 }  // namespace
 
-// What is done to the call so that messages can be held back. True: the collector makes it, now or later.
-static bool shape_instead(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long* result) {
-  if (frame->rax == sys::shutdown) return shape_shuts(frame, result);
-  if (info.flags & (kOut | kCopies)) return shape_takes(frame, area, info, result);
-  if (!(info.flags & kQuick)) shape_waits(area);
-  return false;
-}
-
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since) {
   Recorded done;
   const uint32_t files = on_standby ? 0 : group_files();
@@ -78,13 +70,12 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uin
   area->call_ticks = since ? since : done.entry;
   trace_header()->running = kInCall;
   trace_header()->dies_of = signals_own_death(frame, area);
-  if (shaping()) {
-    if (shape_instead(frame, area, info, &done.result)) {
-      done.exit = ticks_now();
-      trace_header()->dies_of = 0;
-      trace_header()->running = kComputing;
-      return done;
-    }
+  const Shaped shaped = shaping() ? shape_call(frame, area, info, &done.result) : Shaped::no;
+  if (shaped == Shaped::taken) {
+    done.exit = ticks_now();
+    trace_header()->dies_of = 0;
+    trace_header()->running = kComputing;
+    return done;
   }
   const bool shared = (live_threads > 1 || group_member()) && !done.changed.object;
   ChaosPlan plan;
@@ -98,6 +89,7 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uin
     if (begun != PartTogether::failed) return done;
   }
   if (shared) lend_for_call(frame, area, info, done, plan.turn);
+  if (shaped == Shaped::waits) shape_drain(frame, info);
   done.result = chaos                  ? chaos_call(area, frame, info, plan)
                 : done.changed.object  ? make_change(frame, area, info, &done)
                 : info.flags & kPathIn ? call_with_path(area, frame, info)

@@ -20,9 +20,11 @@ ShapeArea* const shapes = &((TokenArea*)kTokensAddress)->shapes;
 
 constexpr int kMaxDescriptors = 65536;
 constexpr uint16_t kNotShaped = 0xffff;
-constexpr uint64_t kOutOfBandFlag = 1;  // MSG_OOB
+constexpr uint64_t kOutOfBandFlag = 1, kZeroCopyFlag = 0x4000000;  // MSG_OOB, MSG_ZEROCOPY
+constexpr uint64_t kMostQueued = 64u << 20;  // bytes behind which a sender waits, as for room in a kernel's buffer
 constexpr uint32_t kStreamSocket = 1;   // SOCK_STREAM
 uint16_t end_of[kMaxDescriptors];       // index in ShapeArea::end + 1; 0: not looked up yet; kNotShaped
+bool inherited[kMaxDescriptors];        // it was there when the process was forked
 
 // What a thread has received and not handled: ends, as in `end_of`. More of them count as handled at once.
 constexpr unsigned kMostUnhandled = 15;
@@ -43,6 +45,7 @@ uint16_t entry_of(uint64_t inode) {
         known == inode)
       return (uint16_t)(at + 1);
   }
+  __atomic_store_n(&shapes->full, 1, __ATOMIC_SEQ_CST);
   return 0;
 }
 
@@ -50,7 +53,7 @@ ShapedEnd* end_at(uint16_t entry) { return &shapes->end[entry - 1]; }
 
 uint16_t look_up(int fd) {
   FileStat st;
-  if (failed(native(sys::fstat, fd, &st))) return kNotShaped;
+  if (failed(native(sys::fstat, fd, &st))) return 0;
   const uint32_t type = st.mode & kFileType;
   uint32_t kind = 0, size = sizeof kind;
   if (type == kSocketFile) native(sys::getsockopt, fd, SOL_SOCKET, SO_TYPE, &kind, &size);
@@ -63,7 +66,7 @@ uint16_t look_up(int fd) {
 ShapedEnd* shaped(int fd) {
   if (fd < 0 || fd >= kMaxDescriptors || me()->borrowed) return nullptr;
   if (!end_of[fd]) end_of[fd] = look_up(fd);
-  return end_of[fd] == kNotShaped ? nullptr : end_at(end_of[fd]);
+  return !end_of[fd] || end_of[fd] == kNotShaped ? nullptr : end_at(end_of[fd]);
 }
 
 bool is_waited_for(const ShapedEnd* end) {
@@ -83,7 +86,8 @@ Buffers buffers_of(const CallFrame* frame, const CallInfo& info) {
   const Operand& payload = info.inputs[0];
   Buffers out;
   const uint64_t flags = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
-  out.plain = !(flags & kOutOfBandFlag);
+  out.plain = !(flags & (kOutOfBandFlag | kZeroCopyFlag)) && frame->rax != sys::pwrite64 &&
+              frame->rax != sys::pwritev && frame->rax != sys::pwritev2;
   switch (payload.shape) {
     case Shape::buffer:
       out.one = {a[payload.argument], a[payload.other]};
@@ -147,17 +151,22 @@ bool is_candidate(uint64_t size) {
 
 // Whether the kernel would refuse to send, or would end the program: then it shall do so.
 bool is_broken(int fd) {
+  FileStat st;
+  const bool pipe = !failed(native(sys::fstat, fd, &st)) && (st.mode & kFileType) == kFifo;
   struct {
     int fd;
     short events, revents;
   } peer = {fd, 0, 0};
-  return native(sys::poll, &peer, 1, 0) != 0;  // POLLERR, POLLHUP or POLLNVAL, which need not be asked for
+  native(sys::poll, &peer, 1, 0);  // of a socket POLLERR may mean that there is something in its error queue
+  return peer.revents & (POLLHUP | POLLNVAL | (pipe ? POLLERR : 0));
 }
 
 void tell_handled(ShapedEnd* end) {
   const uint64_t received = __atomic_load_n(&end->received, __ATOMIC_SEQ_CST);
-  if (received <= end->handled) return;
-  __atomic_store_n(&end->handled, received, __ATOMIC_SEQ_CST);
+  uint64_t before = __atomic_load_n(&end->handled, __ATOMIC_SEQ_CST);
+  do {
+    if (received <= before) return;
+  } while (!__atomic_compare_exchange_n(&end->handled, &before, received, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
   uint64_t wanted = __atomic_load_n(&end->wanted, __ATOMIC_SEQ_CST);
   if (wanted && received >= wanted &&
       __atomic_compare_exchange_n(&end->wanted, &wanted, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
@@ -175,19 +184,6 @@ void handle(ThreadArea* area, uint16_t entry) {
   }
 }
 
-// What cannot wait behind what is held: all of that is sent first.
-void let_go(ShapedEnd* end, const char* what) {
-  if (!is_waited_for(end) || !collector_about_end(kLetGo, end->inode, what)) return;
-  const uint64_t since = ticks_now();
-  constexpr long kLongest = 10'000'000'000;
-  while (!elapsed(since, kLongest)) {
-    const uint32_t passed = __atomic_load_n(&end->passed, __ATOMIC_SEQ_CST);
-    if (passed == end->taken) return;
-    const long timeout[2] = {0, 100'000'000};
-    native(sys::futex, &end->passed, FUTEX_WAIT, passed, timeout, 0, 0);
-  }
-}
-
 // The collector has ended, and with it what the program believes sent.
 [[noreturn]] void end_without_collector() {
   constexpr char kText[] = "friday: the recorder has ended while it held back messages of this program, which are lost\n";
@@ -198,69 +194,156 @@ void let_go(ShapedEnd* end, const char* what) {
   __builtin_unreachable();
 }
 
-// Gives the message to the collector. False: that has ended.
-bool give(int fd, ShapedEnd* end, const Buffers& from) {
-  for (uint64_t at = 0; at < from.size;) {
-    const uint64_t size = copy_to_packet(from, at);
-    HeldMessage held = {fd, end->inode, end->sent, from.size, 0, packet, size};
-    if (at == 0) held.flags |= kFirstPiece;
-    if (at + size == from.size) held.flags |= kLastPiece;
-    __atomic_add_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
-    if (!collector_hold(held)) {
-      __atomic_sub_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
-      if (at || is_waited_for(end)) end_without_collector();
-      return false;
-    }
-    __atomic_add_fetch(&end->sent, size, __ATOMIC_SEQ_CST);
-    at += size;
+// Whether the collector's end of the socket is closed.
+bool collector_is_gone() {
+  struct {
+    int fd;
+    short events, revents;
+  } socket = {own_socket(), POLLRDHUP, 0};
+  return native(sys::poll, &socket, 1, 0) == 1 && socket.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL);
+}
+
+// Gives a piece to the collector, and waits if that has no room for it.
+void give_piece(const HeldMessage& held, ShapedEnd* end) {
+  __atomic_add_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
+  __atomic_add_fetch(&end->queued, held.size, __ATOMIC_SEQ_CST);
+  while (!collector_hold(held)) {
+    if (collector_is_gone()) end_without_collector();
+    const long pause[2] = {0, 1'000'000};
+    native(sys::nanosleep, pause, 0);
   }
-  return true;
+  __atomic_add_fetch(&end->sent, held.size, __ATOMIC_SEQ_CST);
+}
+
+// Gives the message to the collector; `given` is how many bytes of it.
+void give(int fd, ShapedEnd* end, const Buffers& from, uint64_t* given) {
+  while (*given < from.size) {
+    const uint64_t size = copy_to_packet(from, *given);
+    HeldMessage held = {fd, end->inode, end->sent, from.size, 0, packet, size};
+    if (*given == 0) held.flags |= kFirstPiece;
+    if (*given + size == from.size) held.flags |= kLastPiece;
+    give_piece(held, end);
+    *given += size;
+  }
+}
+
+// Waits until the collector has sent what it has of this end.
+void await_passed(ShapedEnd* end) {
+  for (;;) {
+    const uint32_t passed = __atomic_load_n(&end->passed, __ATOMIC_SEQ_CST);
+    if (passed == __atomic_load_n(&end->taken, __ATOMIC_SEQ_CST)) return;
+    if (collector_is_gone()) end_without_collector();
+    const long timeout[2] = {0, 100'000'000};
+    native(sys::futex, &end->passed, FUTEX_WAIT, passed, timeout, 0, 0);
+  }
+}
+
+// What the call has to come behind is to be sent now.
+Shaped behind_all(ShapedEnd* end, const char* call) {
+  if (!is_waited_for(end)) return Shaped::no;
+  if (!collector_about_end(kLetGo, end->inode, call) && collector_is_gone()) end_without_collector();
+  return Shaped::waits;
+}
+
+// shutdown(2): the collector does it behind what it has.
+Shaped shut(const uint64_t* a, long* result) {
+  constexpr uint64_t kRead = 0, kBoth = 2;  // SHUT_RD, SHUT_RDWR
+  const int fd = (int)a[0];
+  ShapedEnd* end = shaped(fd);
+  if (!end || !is_waited_for(end) || a[1] == kRead || a[1] > kBoth) return Shaped::no;
+  if (a[1] == kBoth && failed(native(sys::shutdown, fd, kRead))) return Shaped::no;
+  give_piece({fd, end->inode, end->sent, 0, kShutsDown, nullptr, 0}, end);
+  *result = 0;
+  return Shaped::taken;
+}
+
+Shaped send(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long* result) {
+  const int fd = (int)arguments_of(frame)[0];
+  ShapedEnd* end = shaped(fd);
+  if (!end) return Shaped::no;
+  if (shapes->handled_when == kHandledAtAnswer) tell_handled(end);
+  else handle(area, end_of[fd]);
+  const bool waits = is_waited_for(end), on = __atomic_load_n(&shapes->on, __ATOMIC_SEQ_CST);
+  if (!waits && !on) return Shaped::no;
+  Buffers from;
+  uint64_t first = 0;
+  const bool readable = probed([&] {
+    from = buffers_of(frame, info);
+    if (from.plain) first = copy_to_packet(from, 0);
+  });
+  if (!readable) return Shaped::no;  // the call will fail with EFAULT
+  if (!from.plain) return behind_all(end, info.name);
+  if (!from.size || (!waits && !is_candidate(first)) || is_broken(fd)) return Shaped::no;
+  // A sender that is faster than its receiver waits at last, as it does without us.
+  const bool blocks = !(native(sys::fcntl, fd, F_GETFL, 0) & O_NONBLOCK);
+  if (waits && ((!on && blocks) || __atomic_load_n(&end->queued, __ATOMIC_RELAXED) > kMostQueued))
+    return behind_all(end, info.name);
+  uint64_t given = 0;
+  probed([&] { give(fd, end, from, &given); });  // of a buffer that ends early, as much as there is
+  if (!given) return Shaped::no;
+  *result = (long)given;
+  return Shaped::taken;
+}
+
+// How many bytes a call has moved, of which the result may be a number of messages.
+uint64_t moved_bytes(const uint64_t* a, const Operand& payload, long result) {
+  if (payload.shape != Shape::mmsg) return (uint64_t)result;
+  uint64_t sum = 0;
+  for (long i = 0; i < result; i++) sum += ((const MmsgHeader*)a[payload.argument])[i].length;
+  return sum;
 }
 
 }  // namespace
 
 bool shaping() { return __builtin_expect(shapes->handled_when != 0, 0); }
 
-bool shape_takes(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long* result) {
+bool shape_may_wait(const CallFrame* frame, const CallInfo& info) {
+  switch (frame->rax) {
+    case sys::poll:
+    case sys::ppoll:
+    case sys::select:
+    case sys::pselect6:
+    case sys::epoll_wait:
+    case sys::epoll_pwait:
+    case sys::epoll_pwait2:
+    case sys::accept:
+    case sys::accept4:
+    case sys::nanosleep:
+    case sys::clock_nanosleep:
+    case sys::pause:
+    case sys::rt_sigsuspend:
+    case sys::rt_sigtimedwait:
+    case sys::wait4:
+    case sys::waitid: return true;
+    default: return info.flags & kIn && channel_carries((int)frame->rdi);  // not what reads a file
+  }
+}
+
+Shaped shape_call(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long* result) {
   const uint64_t* a = arguments_of(frame);
+  if (frame->rax == sys::shutdown) return shut(a, result);
   if (info.flags & kCopies) {
-    if (ShapedEnd* end = shaped((int)a[copies_to(info.flags)])) let_go(end, info.name);
-    return false;
+    ShapedEnd* end = shaped((int)a[copies_to(info.flags)]);
+    return end ? behind_all(end, info.name) : Shaped::no;
   }
-  if (!(info.flags & kOut)) return false;
-  const int fd = (int)a[0];
-  ShapedEnd* end = shaped(fd);
-  if (!end) return false;
-  if (shapes->handled_when == kHandledAtAnswer) tell_handled(end);
-  else handle(area, end_of[fd]);
-  const bool waits = is_waited_for(end);
-  if (!waits && !__atomic_load_n(&shapes->on, __ATOMIC_SEQ_CST)) return false;
-  Buffers from;
-  uint64_t first = 0;
-  if (!probed([&] {
-        from = buffers_of(frame, info);
-        if (from.plain) first = copy_to_packet(from, 0);
-      }))
-    return false;  // the call will fail with EFAULT
-  if (!from.plain || !from.size) {
-    if (waits && from.size) let_go(end, info.name);
-    return false;
-  }
-  if ((!waits && !is_candidate(first)) || is_broken(fd)) return false;
-  bool given = false;
-  if (!probed([&] { given = give(fd, end, from); }) || !given) return false;
-  *result = (long)from.size;
-  return true;
+  if (info.flags & kOut) return send(frame, area, info, result);
+  if (!shape_may_wait(frame, info)) return Shaped::no;
+  shape_waits(area);
+  // Who waits for the answer to what is lost would wait for ever.
+  if (ShapedEnd* end = info.flags & kIn ? shaped((int)a[0]) : nullptr)
+    if (is_waited_for(end) && collector_is_gone()) end_without_collector();
+  return Shaped::no;
+}
+
+void shape_drain(const CallFrame* frame, const CallInfo& info) {
+  const uint64_t* a = arguments_of(frame);
+  if (ShapedEnd* end = shaped((int)a[info.flags & kCopies ? copies_to(info.flags) : 0])) await_passed(end);
 }
 
 void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long result) {
   const uint64_t* a = arguments_of(frame);
   constexpr uint64_t kPeekFlag = 2;  // MSG_PEEK
   if (result <= 0) return;
-  if (info.flags & kOut) {
-    if (ShapedEnd* end = shaped((int)a[0])) __atomic_add_fetch(&end->sent, (uint64_t)result, __ATOMIC_SEQ_CST);
-    return;
-  }
   if (info.flags & kCopies) {
     if (ShapedEnd* end = shaped((int)a[copies_to(info.flags)]))
       __atomic_add_fetch(&end->sent, (uint64_t)result, __ATOMIC_SEQ_CST);
@@ -269,14 +352,22 @@ void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info,
     __atomic_add_fetch(&end->received, (uint64_t)result, __ATOMIC_SEQ_CST);
     return tell_handled(end);
   }
-  const uint64_t flags = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
-  ShapedEnd* end = info.flags & kIn && !(flags & kPeekFlag) ? shaped((int)a[0]) : nullptr;
+  if (!(info.flags & (kIn | kOut))) return;
+  const int fd = (int)a[0];
+  ShapedEnd* end = shaped(fd);
   if (!end) return;
-  __atomic_add_fetch(&end->received, (uint64_t)result, __ATOMIC_SEQ_CST);
+  if (info.flags & kOut) {
+    const uint64_t bytes = moved_bytes(a, info.inputs[0], result);
+    __atomic_add_fetch(&end->sent, bytes, __ATOMIC_SEQ_CST);
+    return;
+  }
+  const uint64_t flags = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
+  if (flags & kPeekFlag) return;
+  __atomic_add_fetch(&end->received, moved_bytes(a, info.outputs[0], result), __ATOMIC_SEQ_CST);
   Unhandled* own = of_thread(area);
   if (shapes->handled_when == kHandledAtAnswer) return;
   if (shapes->handled_when == kHandledAtReceipt || !own || own->count == kMostUnhandled) return tell_handled(end);
-  const uint16_t entry = end_of[a[0]];
+  const uint16_t entry = end_of[fd];
   for (unsigned i = 0; i < own->count; i++)
     if (own->ends[i] == entry) return;
   own->ends[own->count++] = entry;
@@ -287,25 +378,17 @@ void shape_waits(ThreadArea* area) {
   while (own && own->count) tell_handled(end_at(own->ends[--own->count]));
 }
 
-bool shape_shuts(const CallFrame* frame, long* result) {
-  const uint64_t* a = arguments_of(frame);
-  ShapedEnd* end = shaped((int)a[0]);
-  constexpr uint64_t kRead = 0, kBoth = 2;  // SHUT_RD, SHUT_RDWR
-  if (!end || !is_waited_for(end) || a[1] == kRead || a[1] > kBoth) return false;
-  if (a[1] == kBoth && failed(native(sys::shutdown, a[0], kRead))) return false;
-  __atomic_add_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
-  if (!collector_hold({(int)a[0], end->inode, end->sent, 0, kShutsDown, nullptr, 0})) return false;
-  *result = 0;
-  return true;
-}
-
 // The duplicate that the collector has keeps the connection open, so that the descriptor would stay in the program's
-// epoll sets, which hold open files (epoll(7)).
+// epoll sets, which hold open files (epoll(7)). A forked child shares these with its parent, whose descriptor is still
+// in them.
 void shape_closes(int fd) {
   if (fd < 0 || fd >= kMaxDescriptors || me()->borrowed) return;
   const uint16_t entry = end_of[fd];
-  end_of[fd] = 0;
+  const bool own = !inherited[fd];
+  shape_forget(fd);
   if (!entry || entry == kNotShaped || !is_waited_for(end_at(entry))) return;
+  if (collector_is_gone()) end_without_collector();
+  if (!own) return;
   each_descriptor(
       [](int other, int closed) {
         constexpr int kDelete = 2;  // EPOLL_CTL_DEL
@@ -316,6 +399,22 @@ void shape_closes(int fd) {
       fd);
 }
 
-void shape_forked() { memset(unhandled, 0, sizeof unhandled); }
+void shape_forget(int fd) {
+  if (fd < 0 || fd >= kMaxDescriptors) return;
+  end_of[fd] = 0;
+  inherited[fd] = false;
+}
+
+void shape_forked() {
+  if (!shaping()) return;
+  memset(unhandled, 0, sizeof unhandled);
+  for (int fd = 0; fd < kMaxDescriptors; fd++) inherited[fd] |= end_of[fd] != 0;
+}
+
+void shape_ends() {
+  for (uint16_t entry : end_of)
+    if (entry && entry != kNotShaped && behind_all(end_at(entry), "out of the recording") == Shaped::waits)
+      await_passed(end_at(entry));
+}
 
 }  // namespace friday::shim

@@ -18,17 +18,26 @@ namespace friday::shim {
 
 bool shaping();  // whether messages are, or were, to be held back in this recording
 
-// Under the token, before a call that sends or copies is made. True: the collector has the message, `result` is that of
-// the call, which is not to be made.
-bool shape_takes(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long* result);
+// What becomes of a call while messages are held back.
+enum class Shaped {
+  no,     // it is made as usual
+  taken,  // the collector makes it, now or later
+  waits,  // it cannot be held back, and has to come behind what is: shape_drain() first
+};
+// Under the token, before the call is made. For `taken`, `result` is that of the call.
+Shaped shape_call(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long* result);
+// Without the token: waits until the collector has sent all that it has of the connection of the call.
+void shape_drain(const CallFrame* frame, const CallInfo& info);
 // After a call that has sent bytes itself, or has received some.
 void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long result);
-// The thread is about to make a call that may wait: what it has received is handled.
+// The thread is about to wait, or to end: what it has received is handled.
 void shape_waits(ThreadArea* area);
-// Before shutdown(2). True: the collector will do it behind what it holds, `result` is that of the call.
-bool shape_shuts(const CallFrame* frame, long* result);
+// Whether the call may wait for something that another process does. Without the token.
+bool shape_may_wait(const CallFrame* frame, const CallInfo& info);
 // The program closes the descriptor, or it becomes another file. Before that is done.
 void shape_closes(int fd);
-void shape_forked();  // in a forked child, before it goes on
+void shape_forget(int fd);  // its number may be that of another file from now on
+void shape_forked();        // in a forked child, before it goes on
+void shape_ends();          // the recording of the process ends: what is held of its connections is sent first
 
 }  // namespace friday::shim

@@ -346,6 +346,7 @@ struct ShapedEnd {
   uint64_t wanted;    // not 0: the collector is told (kHandled) when `handled` is as large; then it becomes 0
   uint32_t taken;     // messages, or pieces of them, that the collector was given to send: it has `passed` on so many,
   uint32_t passed;    // futex. As long as it has not passed all on, it is given what follows, too
+  uint64_t queued;    // bytes of those that it has not passed on
 };
 // Of a message that may have to be held back: bytes that stand in it.
 struct HoldWord {
@@ -361,7 +362,8 @@ inline constexpr uint32_t kMaxShapedEnds = 1 << 13, kMaxHoldWords = 64;
 struct ShapeArea {
   uint32_t on;            // not 0: messages with one of the words are given to the collector
   uint32_t handled_when;  // HandledWhen; 0: nothing was ever to be held back
-  uint32_t word_count, reserved;
+  uint32_t word_count;
+  uint32_t full;  // not 0: there were more ends than entries
   HoldWord word[kMaxHoldWords];
   ShapedEnd end[kMaxShapedEnds];
 };

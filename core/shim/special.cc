@@ -2,6 +2,7 @@
 // only what the shim itself keeps, and the distribution of all others to their handlers.
 #include <asm/prctl.h>
 #include <linux/close_range.h>
+#include <linux/fcntl.h>
 
 #include "core/shim/calls.h"
 #include "core/shim/collector.h"
@@ -68,8 +69,9 @@ void run_descriptor(CallFrame* frame, ThreadArea* area) {
   const bool closes = info.flags & kCloses, range = info.flags & kClosesRange;
   if (control.mode == kModeReplay) return (void)replay_call(frame, area, info);
   if (shaping()) {
-    if (!range) shape_closes(closes ? (int)from : (int)to);
-    else if (!(a[2] & CLOSE_RANGE_CLOEXEC))
+    const bool other = closes || ((int)from != (int)to && !failed(native(sys::fcntl, from, F_GETFD, 0)));
+    if (!range && other) shape_closes(closes ? (int)from : (int)to);
+    if (range && ((uint32_t)a[2] & ~CLOSE_RANGE_UNSHARE) == 0)
       for (uint64_t fd = from; fd <= to && fd < 65536; fd++) shape_closes((int)fd);
   }
   if (closes && !collector_owns((int)from)) channel_forget((int)from);

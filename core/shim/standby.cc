@@ -150,13 +150,16 @@ Made make(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t* si
   return settle(frame, area, info, result);
 }
 
-// Makes a call that changes what the shim keeps.
-void make_with_token(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+// Makes a call that changes what the shim keeps, or that a schedule keeps. False: another thread has ended the
+// recording meanwhile, and the call is still to be made.
+bool make_with_token(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   take_token(frame, area);
+  if (control.mode != kModeRecord) return false;
   record_call(frame, area, info);
-  if (control.mode != kModeRecord || !on_standby) return;
+  if (control.mode != kModeRecord || !on_standby) return true;
   area->call_logged = 0;
   token_give_up(area);
+  return true;
 }
 
 // Begins the part that is wanted. False: that is impossible at the moment.
@@ -173,7 +176,7 @@ bool end_standby(CallFrame* frame, ThreadArea* area) {
 bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint64_t since = 0;
   bool tried = false;
-  if (shaping() && !(info.flags & (kQuick | kOut | kCopies))) shape_waits(area);
+  if (shaping() && shape_may_wait(frame, info)) shape_waits(area);
   if (area->call_number & kInterrupted) {
     area->call_number = 0;
     if (settle(frame, area, info, -EINTR) == Made::yes) return true;
@@ -189,10 +192,7 @@ bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
       if (!part_pauses() && end_standby(frame, area)) return false;
       tried = true;
     }
-    if (!goes_to_kernel(frame, area, info)) {
-      make_with_token(frame, area, info);
-      return true;
-    }
+    if (!goes_to_kernel(frame, area, info)) return make_with_token(frame, area, info);
     if (make(frame, area, info, &since, may_end && !tried) == Made::yes) return true;
     tried = false;
   }

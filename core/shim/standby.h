@@ -13,8 +13,8 @@
 
 namespace friday::shim {
 
-// Makes the call, without the token. False: a part has begun, and the thread has the token; the call is still to be
-// made, and recorded.
+// Makes the call, without the token. False: the call is still to be made; a part has begun, which records it, and the
+// thread has the token, or the recording has ended.
 bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 // In a handler that has interrupted the program's own code, with its registers in `frame`: if all threads must stop,
 // changes the frame so that this thread enters friday_yield and stops in standby_stand; otherwise gives back a token

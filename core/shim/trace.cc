@@ -10,6 +10,7 @@
 #include "core/shim/collector.h"
 #include "core/shim/process.h"
 #include "core/shim/schedule.h"
+#include "core/shim/shaping.h"
 #include "core/shim/standby.h"
 #include "core/shim/token.h"
 #include "core/shim/trace.h"
@@ -286,6 +287,7 @@ bool trace_continue(int fd, uint64_t image_bytes, int detail) {
 
 void trace_end(EndReason reason, int detail, const char* text) {
   if (control.mode != kModeRecord) return;
+  if (reason != kEndExit && shaping()) shape_ends();
   write_end(reason, detail, text);
   if (reason != kEndExit) {
     control.mode = kModePassThrough;

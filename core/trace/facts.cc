@@ -123,6 +123,7 @@ class NodeWalk {
   std::unordered_map<uint64_t, Submission> submissions_;
   // asynchronous requests are given to virtual threads; this is when each of them becomes idle
   std::vector<uint64_t> asynchronous_;
+  std::set<uint32_t> closing_;   // threads in a close(2) whose descriptor is gone already
   std::set<uint32_t> borrowed_;  // threads that a vfork child runs on; the descriptors it opens and closes are its own
   // Where and when the outgoing and incoming effects of the current event take place.
   uint64_t out_event_ = 0, out_time_ = 0, in_event_ = 0, in_time_ = 0;
@@ -564,7 +565,9 @@ void NodeWalk::on_descriptor_call(EventView event) {
         if (known->domain == AF_UNIX) known->local = listener->local;
       }
     }
-  if (flags & shim::kCloses) detach(static_cast<int>(fd));
+  // Another thread may have been given the number since the call was made.
+  const bool is_done = is_return(event) && closing_.erase(event.thread()) > 0;
+  if (flags & shim::kCloses && !is_done) detach(static_cast<int>(fd));
   if ((flags & shim::kClosesRange) && result == 0 && !(event.argument(2) & CLOSE_RANGE_CLOEXEC))
     detach_range(fd, event.argument(1));
   switch (event->call) {
@@ -708,6 +711,9 @@ void NodeWalk::on_event(EventView event, uint64_t record) {
     on_signals(event);
   } else if (event.type() != kRelease) {
     on_parts(event, record);
+  } else if (call_flags(event->call) & shim::kCloses && !borrowed_.contains(event.thread())) {
+    detach(static_cast<int>(event.argument(0)));
+    closing_.insert(event.thread());
   }
 }
 
