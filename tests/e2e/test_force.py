@@ -166,17 +166,57 @@ def test_nothing_is_lost_or_reordered(end, recorder, tmp_path):
     assert got == {name: (run / f"{name}.out").read_text().split()[-1] for name in ("one", "two")}
 
 
+WAITER = r"""
+import socket, sys, time
+connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+connection.sendall(b"early")
+while True:
+    try: connection.recv(100, socket.MSG_DONTWAIT); break
+    except BlockingIOError: time.sleep(0.05)
+"""
+
+
 def test_a_recorder_that_dies(recorder, tmp_path):
-    """A program that believes messages sent which nobody will send ends, and says so."""
-    group = group_of(tmp_path, "loop", {"quick": ["early", "more"], "slow": ["sleep=30", "late"]})
+    """A program that believes messages sent which nobody will send ends with its next call on the connection, and says so."""
+    group = group_of(tmp_path, "loop", {"slow": ["sleep=60", "late"]})
+    (tmp_path / "waiter.py").write_text(WAITER)
+    waiter = {"name": "quick", "command": [PYTHON, str(tmp_path / "waiter.py"), "{port:server}"], "after": ["server"], "stderr": "quick.err"}
+    group.write_text(group.read_text() + f"[[node]]\n{toml(waiter)}\n")
     order = tmp_path / "order.json"
     order.write_text(json.dumps({"steps": [{"from": "slow", "to": "server", "text": "late"}, {"from": "quick", "to": "server", "text": "early"}]}))
-    running = recorder.start([recorder.friday, "force", "--order", order, "--group", group, "-o", tmp_path / "forced", "-n", "1", "--patience", "60"])
-    wait_until(lambda: list((tmp_path / "forced").glob("run-1/nodes/3/trace")), "the programs do not start")
+    running = recorder.start([recorder.friday, "force", "--order", order, "--group", group, "-o", tmp_path / "forced", "-n", "1", "--patience", "60"],
+                             env={"FRIDAY_LOG": "record=info", "FRIDAY_LOG_FILE": str(tmp_path / "log")})
+    wait_until(lambda: (tmp_path / "log").exists() and "is held back" in (tmp_path / "log").read_text(), "nothing is held back", 30)
     running.signal(signal.SIGKILL)
     running.finish(30)
+    said = tmp_path / "forced" / "run-1" / "quick.err"
+    wait_until(lambda: "the recorder has ended while it held back messages" in said.read_text(), "the program does not end")
     recorder.kill_all()
     recorder.none_left()
+
+
+def test_ctrl_c_lets_everything_go(recorder, tmp_path):
+    group = group_of(tmp_path, "loop", {"quick": ["early"], "slow": ["sleep=60", "late"]})
+    order = tmp_path / "order.json"
+    order.write_text(json.dumps({"steps": [{"from": "slow", "to": "server", "text": "late"}, {"from": "quick", "to": "server", "text": "early"}]}))
+    running = recorder.start([recorder.friday, "force", "--order", order, "--group", group, "-o", tmp_path / "forced", "-n", "3", "--patience", "60"],
+                             env={"FRIDAY_LOG": "record=info", "FRIDAY_LOG_FILE": str(tmp_path / "log")})
+    wait_until(lambda: (tmp_path / "log").exists() and "is held back" in (tmp_path / "log").read_text(), "nothing is held back", 30)
+    running.interrupt()
+    done = running.finish(30)
+    assert done.returncode == 130 and "the order is given up: the group was stopped before" in (tmp_path / "log").read_text(), done
+    recorder.none_left()
+
+
+def test_two_steps_in_one_send_are_stuck_behind_each_other(recorder, tmp_path):
+    """That is told at once, and both are sent."""
+    (tmp_path / "pipelined.py").write_text("import socket, sys\nconnection = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+                                           "connection.sendall(b'*1\\r\\n$1\\r\\nb\\r\\n*1\\r\\n$1\\r\\na\\r\\n')\nassert len(connection.recv(100)) > 20\n")
+    group = group_of(tmp_path, "loop", {})
+    client = {"name": "one", "command": [PYTHON, str(tmp_path / "pipelined.py"), "{port:server}"], "after": ["server"]}
+    group.write_text(group.read_text().replace('"loop", "{port:server}", "0"', '"loop", "{port:server}", "1"') + f"[[node]]\n{toml(client)}\n")
+    done = force(recorder, tmp_path, group, [("one", "server", "a"), ("one", "server", "b")], times=1)
+    assert done.returncode == 1 and "sent behind one, on the same connection" in json.loads(done.stdout)["not_forced"][0]["why"], done
 
 
 def test_the_booking_service_fails_and_passes_as_forced(recorder, tmp_path):
