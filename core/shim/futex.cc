@@ -72,6 +72,12 @@ bool wait(CallFrame* frame, ThreadArea* area, uint32_t value, long* result) {
   area->frame = &plain;
   bool interrupted = false;
   if (control.mode == kModeReplay) {
+    // Which area a thread gets depends on when the kernel has ended the threads before, so the address of this one's
+    // limit may be another one than was recorded. It is the shim's own, and nothing is read there now.
+    replay_begin(area);
+    constexpr unsigned kLimit = 3;
+    if (const EventRecord* next = replay_peek(); looks(frame) && next->argument_count > kLimit)
+      plain.r10 = ((const uint64_t*)(next + 1))[kLimit];
     EventRecord* event = replay_expect(&plain, area, kCall, sys::futex);
     *result = event->result;
     replay_consume(event);
