@@ -148,8 +148,8 @@ long fork_recording(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   const bool follow = collector_fork(&reply, &trace_fd, &socket_fd);
   if (follow && c.flags & CLONE_PIDFD) move_up(&trace_fd), move_up(&socket_fd);
   // The child may end at once, and its exit signal may kill this process. That must not happen before the fork is in
-  // the trace.
-  const uint64_t everything = kAllButDispatch;
+  // the trace. The shim's own calls are exempt from dispatch, so SIGSYS can wait, too, if it is that signal.
+  const uint64_t everything = (c.flags & 0xff) == SIGSYS ? ~0ull : kAllButDispatch;
   native(sys::rt_sigprocmask, SIG_SETMASK, &everything, 0, 8);
   long pid = native(sys::clone, c.flags & (kPassedOn | 0xff), 0, c.flags & CLONE_PIDFD ? c.parent_tid : 0, 0, 0);
   if (pid == 0) {
