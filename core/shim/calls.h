@@ -118,8 +118,16 @@ struct Recorded {
   Contents contents;
   uint64_t entry, exit;  // ticks
 };
+// What a call was found to read when it was made first, if it has to be made again and no event tells of that. The
+// kernel may have written since: the time that is left, or which descriptors are ready.
+struct FirstLook {
+  bool taken = false;
+  uint64_t hash = 0;
+  Contents contents;
+};
 // `since`: the ticks when it was made first, if it has waited before; 0: it has not.
-Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since = 0);
+Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since = 0,
+                   const FirstLook& first = {});
 // Ends the recording at a call that was made but cannot be recorded. The message to the user has `why` after the call.
 void end_at_call(CallFrame* frame, long result, const char* why);
 // Another thread or process has unmapped or truncated what the call wrote to, before this thread had the token again.

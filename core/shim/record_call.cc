@@ -60,11 +60,12 @@ long make_change(CallFrame* frame, ThreadArea* area, const CallInfo& info, Recor
 
 }  // namespace
 
-Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since) {
+Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since, const FirstLook& first) {
   Recorded done;
   const uint32_t files = on_standby ? 0 : group_files();
   done.changed = files ? shared_to_change(frame) : ChangedFile{};
-  done.hash = input_hash(info, frame, &done.contents);
+  if (first.taken) done.hash = first.hash, done.contents = first.contents;
+  else done.hash = input_hash(info, frame, &done.contents);
   done.stolen = false;
   done.entry = ticks_now();
   area->call_ticks = since ? since : done.entry;
@@ -187,8 +188,9 @@ const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info,
 }
 
 // Makes and records a call that the table describes. Returns true if it must be made again, because it was interrupted
-// by a signal that turned out to have no handler, or for a part. `since` as for make_call().
-bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since) {
+// by a signal that turned out to have no handler, or for a part. `since` as for make_call(). `first` becomes taken if no
+// event tells of it.
+bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since, FirstLook* first) {
   uint32_t before[2];
   note_lengths(info, frame, before);
   const bool coded = is_coded(info);
@@ -196,11 +198,15 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint6
   if (info.inputs[0].shape == Shape::iocbs) aio_note_submitted(arguments_of(frame));
   if (frame->rax == sys::msync) state_synced(frame, area);
   area->poked = kMayBeginPart;
-  Recorded done = make_call(frame, area, info, since);
+  Recorded done = make_call(frame, area, info, since, *first);
   area->poked = 0;
   const bool not_made = done.result == kNotMade;
   if (info.inputs[0].shape == Shape::iocbs) aio_forget_refused(arguments_of(frame), done.result);
-  if (not_made && !done.stolen) return !signals_deliver(frame, area, Moment::before_call);
+  *first = {not_made && !done.stolen, done.hash, done.contents};
+  // What the kernel has written before it was interrupted is in memory when a handler is entered.
+  const bool written = info.flags & kAlways && signals_pending(area);
+  if (first->taken && !written) return !signals_deliver(frame, area, Moment::before_call);
+  first->taken = false;
   if (not_made) done.result = -EINTR;  // its release event is written, so it is recorded as interrupted and made again
   if (control.mode != kModeRecord) {   // another thread has ended the recording meanwhile
     if (not_made) pass_through(frame, area);
@@ -364,11 +370,15 @@ void record_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
 
 void record_described(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint64_t since = 0;
-  while (record_once(frame, area, info, since)) {
+  FirstLook first;
+  while (record_once(frame, area, info, since, &first)) {
     since = 0;
     if (!part_wanted()) continue;
     since = area->call_ticks;
+    uint8_t before[sizeof trace_header()->node_uuid];
+    memcpy(before, trace_header()->node_uuid, sizeof before);
     part_begin(frame, area);
+    if (memcmp(before, trace_header()->node_uuid, sizeof before) != 0) first.taken = false;  // the image has it all
   }
 }
 
