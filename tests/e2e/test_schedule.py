@@ -125,7 +125,7 @@ def test_only_the_first_bytes_are_kept(recorder, tmp_path):
 
 def test_it_is_read_and_not_replayed(recorder, tmp_path):
     recording = recorder.record([PYTHON, "-c", "import os, socket\na, b = socket.socketpair()\na.send(b'text'); b.recv(9); open('/dev/null').read(); os.getcwd()"], name="it", options=["--schedule"])
-    dump = recorder.run([recorder.friday, "dump", recording.path]).stdout
+    dump = recorder.run([recorder.friday, "dump", "--node", "0", recording.path]).stdout
     assert "sendto" in dump and "text" in dump and "getcwd" not in dump and "/dev/null" not in dump
     assert "cannot be replayed" in recorder.run([recorder.friday, "info", recording.path]).stdout
     for command in (["replay"], ["verify"], ["checkpoint", "--every", "1"], ["run", "--list"]):
@@ -148,7 +148,7 @@ def test_a_server(recorder, ports, tmp_path):
     redis = Redis(recorder, ports(1), tmp_path, "--appendonly", "yes", record=["--schedule"])
     put_and_get(redis)
     recording = redis.end()
-    calls = {json.loads(line).get("call") for line in recorder.run([recorder.friday, "dump", "--json", recording.path]).stdout.splitlines()}
+    calls = {json.loads(line).get("call") for line in recorder.run([recorder.friday, "dump", "--node", "0", "--json", recording.path]).stdout.splitlines()}
     assert {"read", "write", "accept4", "close"} <= calls and not calls & {"clock_gettime", "epoll_wait", "fdatasync", "open", "openat"}, calls
     assert not list((recording.path / "files").iterdir()), "files were copied"
 
