@@ -270,10 +270,9 @@ int run_force(const ForceOptions& options) {
   if (auto possible = check_group(options, *group); !possible) return complain("force", possible.error());
   // Relative paths of the group file and the script are those of the study's runs.
   std::error_code away;
-  const std::string study = std::filesystem::absolute(options.study).lexically_normal().string();
-  const std::string output =
-      options.output.empty() ? fmt::format("{}/forced-{}", study, options.run)
-                             : std::filesystem::absolute(options.output).lexically_normal().string();
+  const std::string named =
+      options.output.empty() ? fmt::format("{}/forced-{}", options.study, options.run) : options.output;
+  const std::string output = std::filesystem::absolute(named).lexically_normal().string();
   if (!plan->origin.directory.empty()) std::filesystem::current_path(plan->origin.directory, away);
   if (away)
     return complain("force", {ErrorCode::not_found, fmt::format("cannot go to {}, where the study's runs were made: {}",

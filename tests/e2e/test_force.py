@@ -67,15 +67,18 @@ for word in words:
 """
 
 
-def group_of(tmp_path, how, clients, place="{port:server}"):
+def write_group(path, stop_when_ends, nodes):
+    path.write_text(toml({"group": {"timeout": 60, "stop_when_ends": stop_when_ends}, "node": nodes}))
+    return path
+
+
+def group_of(tmp_path, how, clients, place="{port:server}", others=()):
     """One server, and clients that send words one after the other."""
     (tmp_path / "server.py").write_text(SERVER)
     (tmp_path / "client.py").write_text(CLIENT)
-    nodes = [{"name": "server", "command": [PYTHON, str(tmp_path / "server.py"), how, place, str(len(clients))], "ready": "output listening", "stdout": "server.out"}]
+    nodes = [{"name": "server", "command": [PYTHON, str(tmp_path / "server.py"), how, place, str(len(clients) + len(others))], "ready": "output listening", "stdout": "server.out"}]
     nodes += [{"name": name, "command": [PYTHON, str(tmp_path / "client.py"), place, *words], "after": ["server"]} for name, words in clients.items()]
-    path = tmp_path / "group.toml"
-    path.write_text("[group]\ntimeout = 60\nstop_when_ends = \"server\"\n" + "".join(f"[[node]]\n{toml(node)}\n" for node in nodes))
-    return path
+    return write_group(tmp_path / "group.toml", "server", [*nodes, *others])
 
 
 def force(recorder, tmp_path, group, steps, *options, kept_out=(), times=3, timeout=120):
@@ -156,8 +159,7 @@ def test_nothing_is_lost_or_reordered(end, recorder, tmp_path):
     (tmp_path / "bulk.py").write_text(BULK)
     nodes = [{"name": "sink", "command": [PYTHON, str(tmp_path / "sink.py"), "{port:sink}"], "ready": "port {port:sink}", "stdout": "sink.out"}]
     nodes += [{"name": name, "command": [PYTHON, str(tmp_path / "bulk.py"), "{port:sink}", name, end], "stdout": f"{name}.out", "after": ["sink"]} for name in ("one", "two")]
-    group = tmp_path / "group.toml"
-    group.write_text("[group]\ntimeout = 60\nstop_when_ends = \"sink\"\n" + "".join(f"[[node]]\n{toml(node)}\n" for node in nodes))
+    group = write_group(tmp_path / "group.toml", "sink", nodes)
     # The first message of `two` waits for the end of what `one` says: everything of `two` queues behind it.
     done = force(recorder, tmp_path, group, [("one", "sink", "mark one"), ("two", "sink", "two #")], times=2)
     assert done.returncode == 0, done
@@ -178,10 +180,9 @@ while True:
 
 def test_a_recorder_that_dies(recorder, tmp_path):
     """A program that believes messages sent which nobody will send ends with its next call on the connection, and says so."""
-    group = group_of(tmp_path, "loop", {"slow": ["sleep=60", "late"]})
     (tmp_path / "waiter.py").write_text(WAITER)
     waiter = {"name": "quick", "command": [PYTHON, str(tmp_path / "waiter.py"), "{port:server}"], "after": ["server"], "stderr": "quick.err"}
-    group.write_text(group.read_text() + f"[[node]]\n{toml(waiter)}\n")
+    group = group_of(tmp_path, "loop", {"slow": ["sleep=60", "late"]}, others=[waiter])
     order = tmp_path / "order.json"
     order.write_text(json.dumps({"steps": [{"from": "slow", "to": "server", "text": "late"}, {"from": "quick", "to": "server", "text": "early"}]}))
     running = recorder.start([recorder.friday, "force", "--order", order, "--group", group, "-o", tmp_path / "forced", "-n", "1", "--patience", "60"],
@@ -212,9 +213,8 @@ def test_two_steps_in_one_send_are_stuck_behind_each_other(recorder, tmp_path):
     """That is told at once, and both are sent."""
     (tmp_path / "pipelined.py").write_text("import socket, sys\nconnection = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
                                            "connection.sendall(b'*1\\r\\n$1\\r\\nb\\r\\n*1\\r\\n$1\\r\\na\\r\\n')\nassert len(connection.recv(100)) > 20\n")
-    group = group_of(tmp_path, "loop", {})
     client = {"name": "one", "command": [PYTHON, str(tmp_path / "pipelined.py"), "{port:server}"], "after": ["server"]}
-    group.write_text(group.read_text().replace('"loop", "{port:server}", "0"', '"loop", "{port:server}", "1"') + f"[[node]]\n{toml(client)}\n")
+    group = group_of(tmp_path, "loop", {}, others=[client])
     done = force(recorder, tmp_path, group, [("one", "server", "a"), ("one", "server", "b")], times=1)
     assert done.returncode == 1 and "sent behind one, on the same connection" in json.loads(done.stdout)["not_forced"][0]["why"], done
 

@@ -16,7 +16,7 @@ TIMES = 3
 
 def forced(recorder, directory, group, nodes, steps, times=TIMES):
     """How many of the runs have failed, all of which were forced."""
-    (directory / "group.toml").write_text("[group]\ntimeout = 100\n" + toml(group) + "".join(f"\n[[node]]\n{toml(node)}\n" for node in nodes))
+    (directory / "group.toml").write_text(toml({"group": {"timeout": 100, **group}, "node": nodes}))
     (directory / "order.json").write_text(json.dumps({"steps": [dict(zip(("from", "to", "text"), step)) for step in steps]}))
     done = recorder.run([recorder.friday, "force", "--order", directory / "order.json", "--group", directory / "group.toml", "-o", directory / "forced", "-n", str(times), "--json"],
                         timeout=200)
