@@ -94,11 +94,11 @@ def heard(tmp_path, run):
 
 
 @pytest.mark.parametrize("options", [[], ["--record"]], ids=["schedule", "recorded"])
-@pytest.mark.parametrize("place", ["{port:server}", "unix"])
+@pytest.mark.parametrize("place", ["{port:server}", "{dir}/socket"], ids=["tcp", "unix"])
 @pytest.mark.parametrize("how", ["loop", "threads"])
 def test_what_comes_first_is_handled_last(how, place, options, recorder, tmp_path):
     """`slow` speaks half a second after `quick`, and is heard before it."""
-    group = group_of(tmp_path, how, {"quick": ["early"], "slow": ["sleep=0.5", "late"]}, place if place != "unix" else str(tmp_path / "socket"))
+    group = group_of(tmp_path, how, {"quick": ["early"], "slow": ["sleep=0.5", "late"]}, place)
     done = force(recorder, tmp_path, group, [("slow", "server", "late"), ("quick", "server", "early")], *options)
     assert done.returncode == 0, done
     result = json.loads(done.stdout)
