@@ -328,7 +328,7 @@ Shaped shape_call(const CallFrame* frame, ThreadArea* area, const CallInfo& info
   }
   if (info.flags & kOut) return send(frame, area, info, result);
   if (!shape_may_wait(frame, info)) return Shaped::no;
-  shape_waits(area);
+  shape_waits_in(frame, area, info);
   // Who waits for the answer to what is lost would wait for ever.
   if (ShapedEnd* end = info.flags & kIn ? shaped((int)a[0]) : nullptr)
     if (is_waited_for(end) && collector_is_gone()) end_without_collector();
@@ -376,6 +376,19 @@ void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info,
 void shape_waits(ThreadArea* area) {
   Unhandled* own = of_thread(area);
   while (own && own->count) tell_handled(end_at(own->ends[--own->count]));
+}
+
+void shape_waits_in(const CallFrame* frame, ThreadArea* area, const CallInfo& info) {
+  struct Polled {
+    int fd;
+    short events, revents;
+  };
+  const uint64_t* a = arguments_of(frame);
+  int only = info.flags & kIn ? (int)a[0] : -1;
+  const bool polls = frame->rax == sys::poll || frame->rax == sys::ppoll;
+  if (polls && a[1] == 1) probed([&] { only = ((const Polled*)a[0])->fd; });
+  if (only < 0 || !shaped(only)) return shape_waits(area);
+  handle(area, end_of[only]);
 }
 
 // The duplicate that the collector has keeps the connection open, so that the descriptor would stay in the program's

@@ -30,8 +30,11 @@ Shaped shape_call(const CallFrame* frame, ThreadArea* area, const CallInfo& info
 void shape_drain(const CallFrame* frame, const CallInfo& info);
 // After a call that has sent bytes itself, or has received some.
 void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long result);
-// The thread is about to wait, or to end: what it has received is handled.
+// The thread is about to end: what it has received is handled.
 void shape_waits(ThreadArea* area);
+// The thread is about to make a call for which shape_may_wait(): what it has received is handled, unless it waits for
+// one other connection, as for the answer to a question of its own.
+void shape_waits_in(const CallFrame* frame, ThreadArea* area, const CallInfo& info);
 // Whether the call may wait for something that another process does. Without the token.
 bool shape_may_wait(const CallFrame* frame, const CallInfo& info);
 // The program closes the descriptor, or it becomes another file. Before that is done.

@@ -355,7 +355,8 @@ struct HoldWord {
 };
 enum HandledWhen : uint32_t {
   kHandledAtReceipt = 1,
-  kHandledAtWait = 2,    // when the thread that has received it waits next, or sends on the connection
+  // When the thread that has received it sends on the connection, or waits next: for that one, or for several.
+  kHandledAtWait = 2,
   kHandledAtAnswer = 3,  // when somebody sends on the connection
 };
 inline constexpr uint32_t kMaxShapedEnds = 1 << 13, kMaxHoldWords = 64;

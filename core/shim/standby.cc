@@ -176,7 +176,7 @@ bool end_standby(CallFrame* frame, ThreadArea* area) {
 bool standby_call(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   uint64_t since = 0;
   bool tried = false;
-  if (shaping() && shape_may_wait(frame, info)) shape_waits(area);
+  if (shaping() && shape_may_wait(frame, info)) shape_waits_in(frame, area, info);
   if (area->call_number & kInterrupted) {
     area->call_number = 0;
     if (settle(frame, area, info, -EINTR) == Made::yes) return true;

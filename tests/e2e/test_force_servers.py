@@ -32,7 +32,7 @@ import sys, time
 sys.path.insert(0, sys.argv[3])
 from redis_client import Redis
 primary, replica = Redis(int(sys.argv[1])), Redis(int(sys.argv[2]))
-while "master_link_status:up" not in replica.ask("INFO", "replication"): time.sleep(0.05)
+while "state=online" not in primary.ask("INFO", "replication"): time.sleep(0.05)
 primary.ask("SET", "it", "7")
 sys.exit(replica.ask("GET", "it") != "7")
 """
