@@ -32,7 +32,8 @@ import sys, time
 sys.path.insert(0, sys.argv[3])
 from redis_client import Redis
 primary, replica = Redis(int(sys.argv[1])), Redis(int(sys.argv[2]))
-while "state=online" not in primary.ask("INFO", "replication"): time.sleep(0.05)
+primary.ask("SET", "probe", "1")
+while replica.ask("GET", "probe") != "1": time.sleep(0.05)  # only then the primary sends what it gets at once
 primary.ask("SET", "it", "7")
 sys.exit(replica.ask("GET", "it") != "7")
 """
