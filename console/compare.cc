@@ -290,8 +290,9 @@ int compare_study(const char* command, const std::string& directory, const Compa
 
 void add_class_options(CLI::App& command, std::vector<std::string>& ignored, std::vector<std::string>& classes) {
   command
-      .add_option("--ignore", ignored,
-                  "Leave out messages that match this regular expression, as they are shown on one line; may be repeated")
+      .add_option(
+          "--ignore", ignored,
+          "Leave out messages that match this regular expression, as they are shown on one line; may be repeated")
       ->allow_extra_args(false);
   command
       .add_option("--class", classes,

@@ -11,7 +11,7 @@ namespace friday {
 struct ComparisonOptions {
   size_t most = 5;  // findings of each kind
   bool as_json = false;
-  bool by_subsequences = false;  // the ranking of the paper instead (core/study/subsequences.h)
+  bool by_subsequences = false;                   // the ranking of the paper instead (core/study/subsequences.h)
   std::vector<std::string> ignored{}, classes{};  // UserClasses::parse()
 };
 // Compares the runs of a study and prints what was found. Returns the exit code; `command` is the subcommand that asks.

@@ -67,7 +67,8 @@ int run_diagnose(const DiagnoseOptions& options) {
   if (!done) return complain("diagnose", done.error());
   auto until = series_of(options, *done);
   if (!until) return complain("diagnose", until.error());
-  if (auto claimed = claim_study(options.study, options.origin, done->runs); !claimed) return complain("diagnose", claimed.error());
+  if (auto claimed = claim_study(options.study, options.origin, done->runs); !claimed)
+    return complain("diagnose", claimed.error());
   if (done->runs && !options.quiet)
     say(stderr, "friday: {} has {} already\n", options.study, counted(done->runs, "run"));
   if (until->runs > 0 && until->failures > 0) {

@@ -101,7 +101,8 @@ Result<Plan> plan_of_study(const ForceOptions& options) {
     return fail(ErrorCode::not_found, "{} has no run {}: its runs are those that {}/runs.jsonl lists", options.study,
                 options.run, options.study);
   if (run->result != StudyRun::Result::passed && run->result != StudyRun::Result::failed)
-    return fail(ErrorCode::usage, "nobody knows whether run {} has failed: name one that passed or failed", options.run);
+    return fail(ErrorCode::usage, "nobody knows whether run {} has failed: name one that passed or failed",
+                options.run);
   const Comparison comparison = compare(gathered.runs, std::max(options.only, 5u));
   if (comparison.verdict != Comparison::Verdict::order)
     return fail(ErrorCode::unsupported,
@@ -153,8 +154,7 @@ Result<Plan> plan_of(const ForceOptions& options) {
     if (options.study.empty() || !options.run)
       return fail(ErrorCode::usage,
                   "nothing to force: give a study and one of its runs, or --order FILE with --group GROUP.toml");
-    if (!options.group.empty())
-      return fail(ErrorCode::usage, "a study knows its group: leave --group away");
+    if (!options.group.empty()) return fail(ErrorCode::usage, "a study knows its group: leave --group away");
     return plan_of_study(options);
   }
   if (!options.study.empty())
@@ -183,7 +183,9 @@ void print_plan(const ForceOptions& options, const Plan& plan) {
 }
 
 shim::HandledWhen handled_when(const std::string& word) {
-  return word == "received" ? shim::kHandledAtReceipt : word == "answered" ? shim::kHandledAtAnswer : shim::kHandledAtWait;
+  return word == "received"   ? shim::kHandledAtReceipt
+         : word == "answered" ? shim::kHandledAtAnswer
+                              : shim::kHandledAtWait;
 }
 
 struct Outcome {
@@ -278,8 +280,10 @@ int run_force(const ForceOptions& options) {
     return complain("force", {ErrorCode::not_found, fmt::format("cannot go to {}, where the study's runs were made: {}",
                                                                 plan->origin.directory, away.message())});
   if (std::error_code error; std::filesystem::exists(output + "/study.json", error))
-    return complain("force", {ErrorCode::usage, fmt::format("{} is a study, whose own runs are not forced: name another "
-                                                            "directory with -o", output)});
+    return complain("force",
+                    {ErrorCode::usage, fmt::format("{} is a study, whose own runs are not forced: name another "
+                                                   "directory with -o",
+                                                   output)});
   auto before = last_run_in(output);
   if (!before) return complain("force", before.error());
   if (!options.as_json) print_plan(options, *plan);
@@ -289,13 +293,12 @@ int run_force(const ForceOptions& options) {
   collector.recording = output;
   if (!options.record) collector.schedule = kUsualFirstBytes;
   if (!options.quiet && !options.as_json) collector.tell = tell_as("force");
-  collector.shaper = ShaperOptions{
-      [&] {
-        judges.push_back(std::make_shared<RunJudge>(plan->order, plan->classes));
-        return judges.back();
-      },
-      words_of(*plan), handled_when(options.until),
-      std::chrono::nanoseconds(static_cast<int64_t>(options.patience * 1e9))};
+  collector.shaper = ShaperOptions{[&] {
+                                     judges.push_back(std::make_shared<RunJudge>(plan->order, plan->classes));
+                                     return judges.back();
+                                   },
+                                   words_of(*plan), handled_when(options.until),
+                                   std::chrono::nanoseconds(static_cast<int64_t>(options.patience * 1e9))};
   run.launch.shim = library_directory() + "/friday-shim.so";
   run.launch.own_process_groups = true;
   run.predicate_command = {executable_path(), "run"};
@@ -320,7 +323,8 @@ int run_force(const ForceOptions& options) {
 void add_force_command(CLI::App& app, int* status) {
   auto options = std::make_shared<ForceOptions>();
   auto* command = app.add_subcommand(
-      "force", "Run a study's group again, with its messages held back so that the order of one of its runs comes true");
+      "force",
+      "Run a study's group again, with its messages held back so that the order of one of its runs comes true");
   command->add_option("study", options->study, "The study (friday diagnose)");
   command->add_option("run", options->run, "The run that is to come again: one that failed, or one that passed");
   command->add_option("--order", options->order,

@@ -279,9 +279,11 @@ void print_info(const json& info) {
           size_text(node["left_out"]["bytes"].get<uint64_t>()),
           node["left_out"]["restored"].get<bool>() ? "; a replay has made it again" : "");
     if (node.contains("messages")) print_messages(node["messages"]);
-    if (!node.contains("schedule")) say("  calls     {} patched, {} left to the catch-all, which caught {}\n",
-        counted(node["call_sites"]["patched"].get<uint64_t>(), "call site"),
-        node["call_sites"]["left_to_catch_all"].get<uint64_t>(), counted(node["calls_caught"].get<uint64_t>(), "call"));
+    if (!node.contains("schedule"))
+      say("  calls     {} patched, {} left to the catch-all, which caught {}\n",
+          counted(node["call_sites"]["patched"].get<uint64_t>(), "call site"),
+          node["call_sites"]["left_to_catch_all"].get<uint64_t>(),
+          counted(node["calls_caught"].get<uint64_t>(), "call"));
     say("  ended     {}\n", node["ended"].get<std::string>());
     if (node.contains("chaos_seed"))
       say("  chaos     recorded with --chaos, seed {}\n", node["chaos_seed"].get<uint64_t>());

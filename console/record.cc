@@ -152,8 +152,7 @@ int print_service(const RecordOptions& options) {
   if (options.strict) request.options.push_back("--strict");
   if (options.no_compress) request.options.push_back("--no-compress");
   if (options.schedule)
-    request.options.insert(request.options.end(),
-                           {"--schedule", "--first-bytes", std::to_string(options.first_bytes)});
+    request.options.insert(request.options.end(), {"--schedule", "--first-bytes", std::to_string(options.first_bytes)});
   if (options.lean) request.options.push_back("--lean");
   if (!options.budget.empty()) request.options.insert(request.options.end(), {"--budget", options.budget});
   for (const std::string& pattern : options.keep_channel)
@@ -325,10 +324,11 @@ int run_record(RecordOptions& options) {
                                "nor with --lean and --budget, which leave out what was sent before the recording "
                                "began: leave one of them away"});
   if (const char* other = beside_schedule(options))
-    return complain("record", {ErrorCode::usage,
-                               fmt::format("--schedule keeps no more than what was sent and received, so it does not go "
-                                           "with {}: leave one of them away",
-                                           other)});
+    return complain(
+        "record",
+        {ErrorCode::usage, fmt::format("--schedule keeps no more than what was sent and received, so it does not go "
+                                       "with {}: leave one of them away",
+                                       other)});
   auto group = options.group.empty() ? single_program(options) : described_group(options);
   if (!group) return complain("record", group.error());
   auto launch = launch_options(options);

@@ -90,7 +90,8 @@ Result<void> claim_study(const std::string& study, const StudyOrigin& origin, un
                 study, study);
   std::error_code error;
   if (std::filesystem::exists(study + "/recording.json", error)) return {};  // the series will refuse it
-  if (mkdir(study.c_str(), 0700) != 0 && errno != EEXIST) return fail_errno(errno, fmt::format("cannot create {}", study));
+  if (mkdir(study.c_str(), 0700) != 0 && errno != EEXIST)
+    return fail_errno(errno, fmt::format("cannot create {}", study));
   return write_beneath(place, asked.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 
@@ -98,10 +99,11 @@ Result<StudyOrigin> origin_of(const std::string& study) {
   const Beneath place = place_of(study);
   const auto text = read_beneath(place, kMostOrigin);
   if (!text)
-    return fail(ErrorCode::not_found,
-                "{} does not say of which group and script it is ({}): only a study that `friday diagnose` has made can "
-                "be forced",
-                study, text.error().message);
+    return fail(
+        ErrorCode::not_found,
+        "{} does not say of which group and script it is ({}): only a study that `friday diagnose` has made can "
+        "be forced",
+        study, text.error().message);
   const json known = json::parse(*text, nullptr, false);
   const auto words = [&](const char* key) {
     const json list = known.value(key, json::array());
@@ -111,9 +113,9 @@ Result<StudyOrigin> origin_of(const std::string& study) {
   };
   const bool is_object = known.is_object();
   const auto is_text = [&](const char* key) { return is_object && known.contains(key) && known[key].is_string(); };
-  const auto script = is_object ? words("script") : std::nullopt, predicates = is_object ? words("predicates") : std::nullopt;
-  if (!is_text("group") || !script || !predicates)
-    return fail(ErrorCode::bad_input, "{} is damaged", place.path());
+  const auto script = is_object ? words("script") : std::nullopt,
+             predicates = is_object ? words("predicates") : std::nullopt;
+  if (!is_text("group") || !script || !predicates) return fail(ErrorCode::bad_input, "{} is damaged", place.path());
   if (!is_text("group_file") || !is_text("script_name") || !is_text("directory"))
     return fail(ErrorCode::bad_input,
                 "{} does not say where the group file is: an earlier version of Friday has made it. Run `friday "

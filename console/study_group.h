@@ -14,8 +14,8 @@ struct StudyOrigin {
   std::string script_name = "script";
   std::vector<std::string> script;  // empty: the group file says when a run has failed
   std::vector<std::string> predicates;
-  std::string directory;            // in which the programs ran
-  bool schedule = false;            // only schedules are recorded
+  std::string directory;  // in which the programs ran
+  bool schedule = false;  // only schedules are recorded
 };
 
 // The group with the script as its last program: it starts when all others are ready, the group is stopped when it has

@@ -36,8 +36,7 @@ constexpr int64_t kLongestVforkNs = 1'000'000'000;
 
 Collector::Collector(CollectorOptions options)
     : options_(std::move(options)),
-      files_(Beneath(options_.recording, "files"), options_.tell, AnalysisCache::of_user(),
-             !options_.schedule),
+      files_(Beneath(options_.recording, "files"), options_.tell, AnalysisCache::of_user(), !options_.schedule),
       packer_(options_.recording, options_.lean) {
   clock_kind_ = tsc_is_the_clock() ? format::kClockTsc : format::kClockMonotonic;
   ticks_per_second_ = clock_kind_ == format::kClockTsc ? measure_tsc_rate() : 1000000000;
@@ -117,8 +116,9 @@ std::string Collector::name_of_process(pid_t pid) const {
 
 Result<void> Collector::begin_shaping() {
   if (!options_.shaper) return {};
-  FRIDAY_TRY(shaper, Shaper::create(*options_.shaper, tokens_.get(), [this](pid_t pid) { return name_of_process(pid); },
-                                    [this] { return live_pids(); }));
+  FRIDAY_TRY(shaper, Shaper::create(
+                         *options_.shaper, tokens_.get(), [this](pid_t pid) { return name_of_process(pid); },
+                         [this] { return live_pids(); }));
   shaper_ = std::move(shaper);
   return {};
 }

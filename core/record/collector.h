@@ -58,7 +58,7 @@ struct CollectorOptions {
   // of the programs.
   int64_t keep_ns = 0;
   uint64_t keep_bytes = 0;
-  bool standby = false;   // programs run unrecorded until that is switched on (core/trace/switches.h)
+  bool standby = false;                 // programs run unrecorded until that is switched on (core/trace/switches.h)
   std::optional<ShaperOptions> shaper;  // messages are held back so that an order comes true
   // Only schedules are kept (core/shim/schedule.h), with so many bytes of each message.
   std::optional<uint16_t> schedule;

@@ -144,8 +144,8 @@ void Collector::handle(Node& node) {
     case shim::kHalted: note_halted(node); break;
     case shim::kToSend:
       if (shaper_)
-        shaper_->take(node.origin.name, request, std::span(held_bytes_).first(static_cast<size_t>(got) - sizeof request),
-                      std::move(passed));
+        shaper_->take(node.origin.name, request,
+                      std::span(held_bytes_).first(static_cast<size_t>(got) - sizeof request), std::move(passed));
       break;
     case shim::kHandled:
       if (shaper_) shaper_->handled(request.inode);

@@ -70,7 +70,7 @@ Result<const StoredFile*> FileStore::add(int fd, bool want_sites, bool mapped_wr
                      (copies_ ? 2 : 1) * content.size());  // it is read once for its hash and once for the copy
       auto hash = hash_of_contents(fd, content.size(), &progress);
       if (hash) XXH128_canonicalFromHash(&canonical, *hash);
-      if (auto copied = !hash    ? Result<void>(std::unexpected(hash.error()))
+      if (auto copied = !hash     ? Result<void>(std::unexpected(hash.error()))
                         : copies_ ? copy(fd, content.size(), hex_of(canonical.digest, 16), progress)
                                   : Result<void>()) {
         memcpy(file.hash.data(), canonical.digest, 16);

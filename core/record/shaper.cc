@@ -25,7 +25,8 @@ namespace {
 constexpr int kLookAgainMs = 1, kLookAgainLaterMs = 100;  // until the other end of a connection is found
 constexpr std::chrono::seconds kOftenFor(2);
 constexpr uint64_t kMostQueued = 256 << 20;  // bytes behind messages that are held back
-constexpr char kStuck[] = "the next message of the order is sent behind one, on the same connection, that must wait for it";
+constexpr char kStuck[] =
+    "the next message of the order is sent behind one, on the same connection, that must wait for it";
 
 bool is_pipe(int fd) {
   struct stat status;
@@ -342,7 +343,9 @@ void Shaper::let_go(const std::string& from, const shim::Request& request) {
 
 void Shaper::add_to(PollSet& set) {
   for (auto& [inode, connection] : connections_)
-    if (connection.blocked) set.add(connection.fd.get(), [this, &connection] { pump(connection); }, POLLOUT);
+    if (connection.blocked)
+      set.add(
+          connection.fd.get(), [this, &connection] { pump(connection); }, POLLOUT);
 }
 
 int Shaper::due_ms() const {
@@ -357,8 +360,8 @@ int Shaper::due_ms() const {
 void Shaper::look() {
   if (judge_->is_over()) return;
   if (__atomic_load_n(&area_->full, __ATOMIC_RELAXED))
-    return give_up(fmt::format("there were more than {} connections, of which no more can be watched",
-                               shim::kMaxShapedEnds));
+    return give_up(
+        fmt::format("there were more than {} connections, of which no more can be watched", shim::kMaxShapedEnds));
   std::set<uint64_t> peers;
   for (auto& [ticket, message] : messages_) {
     if (!message.watched || !message.is_sent) continue;
@@ -370,8 +373,8 @@ void Shaper::look() {
   for (uint64_t peer : peers) handled(peer);  // it may have been before that was wanted
   if (judge_->is_over() || messages_.empty() || Clock::now() - progress_ < options_.patience) return;
   if (held_)
-    return give_up(fmt::format("{:g} s have passed without {}", std::chrono::duration<double>(options_.patience).count(),
-                               judge_->waits_for()));
+    return give_up(fmt::format("{:g} s have passed without {}",
+                               std::chrono::duration<double>(options_.patience).count(), judge_->waits_for()));
   // Nobody waits. A step whose receiver has gone will never be handled; the next one like it takes its place.
   note_progress();
   std::vector<Ticket> gone;

@@ -1,7 +1,7 @@
-// Messages that recorded programs believe sent, and that wait until others were handled (core/shim/shaping.h). The shims
-// give each message that may be one of the order to the collector, with a duplicate of its descriptor; a MessageJudge
-// says whether it is sent at once or kept, and is told when it was handled. What follows on the same connection waits
-// behind it.
+// Messages that recorded programs believe sent, and that wait until others were handled (core/shim/shaping.h). The
+// shims give each message that may be one of the order to the collector, with a duplicate of its descriptor; a
+// MessageJudge says whether it is sent at once or kept, and is told when it was handled. What follows on the same
+// connection waits behind it.
 //
 // The other end of a connection is asked of the kernel (sock_diag(7)), so only messages between programs of one host
 // and one network namespace can be held back; a pipe has both ends in one. Use on one thread, the collector's.
@@ -76,8 +76,8 @@ class Shaper {
 
   // A request of a shim (kToSend). `fd`: the descriptor that came with it.
   void take(const std::string& from, const shim::Request& request, std::span<const std::byte> bytes, UniqueFd fd);
-  void handled(uint64_t inode);                                                          // kHandled
-  void let_go(const std::string& from, const shim::Request& request);                    // kLetGo
+  void handled(uint64_t inode);                                        // kHandled
+  void let_go(const std::string& from, const shim::Request& request);  // kLetGo
   // What waits for room in a socket or pipe, and when to look again, in milliseconds; -1: not before something comes.
   void add_to(PollSet& set);
   int due_ms() const;
@@ -143,8 +143,8 @@ class Shaper {
   std::map<Ticket, Message> messages_;          // that are held, under way or watched
   std::map<uint64_t, pid_t> owners_;            // by inode
   Ticket next_ = 1;
-  size_t held_ = 0;        // messages
-  uint64_t queued_ = 0;    // bytes that wait, also behind what is held
+  size_t held_ = 0;      // messages
+  uint64_t queued_ = 0;  // bytes that wait, also behind what is held
   Clock::time_point progress_ = Clock::now();
 };
 

@@ -11,8 +11,8 @@
 #include "core/shim/memory.h"
 #include "core/shim/patch.h"
 #include "core/shim/process.h"
-#include "core/shim/schedule.h"
 #include "core/shim/replay.h"
+#include "core/shim/schedule.h"
 #include "core/shim/trace.h"
 
 namespace friday::shim {

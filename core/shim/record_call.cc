@@ -188,8 +188,8 @@ const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info,
 }
 
 // Makes and records a call that the table describes. Returns true if it must be made again, because it was interrupted
-// by a signal that turned out to have no handler, or for a part. `since` as for make_call(). `first` becomes taken if no
-// event tells of it.
+// by a signal that turned out to have no handler, or for a part. `since` as for make_call(). `first` becomes taken if
+// no event tells of it.
 bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since, FirstLook* first) {
   uint32_t before[2];
   note_lengths(info, frame, before);

@@ -22,9 +22,9 @@ constexpr int kMaxDescriptors = 65536;
 constexpr uint16_t kNotShaped = 0xffff;
 constexpr uint64_t kOutOfBandFlag = 1, kZeroCopyFlag = 0x4000000;  // MSG_OOB, MSG_ZEROCOPY
 constexpr uint64_t kMostQueued = 64u << 20;  // bytes behind which a sender waits, as for room in a kernel's buffer
-constexpr uint32_t kStreamSocket = 1;   // SOCK_STREAM
-uint16_t end_of[kMaxDescriptors];       // index in ShapeArea::end + 1; 0: not looked up yet; kNotShaped
-bool inherited[kMaxDescriptors];        // it was there when the process was forked
+constexpr uint32_t kStreamSocket = 1;        // SOCK_STREAM
+uint16_t end_of[kMaxDescriptors];            // index in ShapeArea::end + 1; 0: not looked up yet; kNotShaped
+bool inherited[kMaxDescriptors];             // it was there when the process was forked
 
 // What a thread has received and not handled: ends, as in `end_of`. More of them count as handled at once.
 constexpr unsigned kMostUnhandled = 15;
@@ -186,7 +186,8 @@ void handle(ThreadArea* area, uint16_t entry) {
 
 // The collector has ended, and with it what the program believes sent.
 [[noreturn]] void end_without_collector() {
-  constexpr char kText[] = "friday: the recorder has ended while it held back messages of this program, which are lost\n";
+  constexpr char kText[] =
+      "friday: the recorder has ended while it held back messages of this program, which are lost\n";
   constexpr int kErrors = 2;
   native(sys::write, kErrors, kText, sizeof kText - 1);
   native(sys::kill, native(sys::getpid), SIGKILL);

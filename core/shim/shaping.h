@@ -1,6 +1,6 @@
-// Messages are held back at their sender so that a certain order of messages comes true (`friday force`). A message that
-// may be one of the order, as it contains one of the words that the collector has put into the ShapeArea, is not sent
-// by the program's call: the collector gets its bytes and a duplicate of the descriptor, and sends it, at once or
+// Messages are held back at their sender so that a certain order of messages comes true (`friday force`). A message
+// that may be one of the order, as it contains one of the words that the collector has put into the ShapeArea, is not
+// sent by the program's call: the collector gets its bytes and a duplicate of the descriptor, and sends it, at once or
 // later. The call has returned meanwhile, as if the bytes were in the kernel's buffer, so that to the receiver it is a
 // slow network. As long as the collector has something of a connection, all that follows on it goes the same way.
 //

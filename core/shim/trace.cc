@@ -330,8 +330,8 @@ void trace_leave_image_out() {
 }
 
 EventWriter::EventWriter(RecordType type, ThreadArea* area, uint16_t call, const uint64_t* arguments, unsigned count) {
-  event = (EventRecord*)place_for(sizeof(EventRecord) + count * 8,
-                                  keeps_schedule && schedule_keeps(type, call, arguments));
+  event =
+      (EventRecord*)place_for(sizeof(EventRecord) + count * 8, keeps_schedule && schedule_keeps(type, call, arguments));
   event->header = {(uint32_t)(sizeof(EventRecord) + count * 8), type, 0, 0, area->number};
   event->index = header->events;
   event->thread_seq = area->sequence;

@@ -91,7 +91,7 @@ bool channel_sends_header(int fd);  // whether what is sent through it begins wi
 uint64_t channel_number(int fd);    // 0: none
 // Whether the descriptor is that of a socket, a pipe or a FIFO. Without the token.
 bool channel_carries(int fd);
-uint64_t channel_hash(int fd);      // the seed for the hash of the next outgoing transfer
+uint64_t channel_hash(int fd);  // the seed for the hash of the next outgoing transfer
 
 // ---- aio.cc: Linux AIO (io_submit(2))
 bool aio_under_way();  // whether requests are known that have not completed

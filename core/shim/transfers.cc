@@ -160,8 +160,8 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   // With MSG_TRUNC, TCP discards the bytes (tcp(7)). Pages that vmsplice(2) has put into a pipe the program may still
   // change, so their hash would say nothing.
   // A schedule does not look at what vmsplice(2) has read.
-  moved.seen = in ? (datagrams || !(asked & kMsgTruncated)) && !(keeps_schedule && info.flags & kOut)
-                  : !(info.flags & kIn);
+  moved.seen =
+      in ? (datagrams || !(asked & kMsgTruncated)) && !(keeps_schedule && info.flags & kOut) : !(info.flags & kIn);
   if (!in && channel_sends_header(fd)) moved.hash = hash_behind_header(payload, a, &moved.length);
   else if (moved.seen && (!in || datagrams)) {
     const bool hashed = !in && done.contents.length == moved.length;

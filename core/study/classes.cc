@@ -57,7 +57,9 @@ void UserClasses::apply(Talk& talk) const {
 }
 
 bool UserClasses::is_class(const std::string& text) const {
-  return std::ranges::any_of(classes_, [&](const auto& each) { return shape_of(each.first, each.first.size()).masked == text || each.first == text; });
+  return std::ranges::any_of(classes_, [&](const auto& each) {
+    return shape_of(each.first, each.first.size()).masked == text || each.first == text;
+  });
 }
 
 }  // namespace friday

@@ -1,5 +1,5 @@
-// What a user knows of a group's messages and a comparison cannot: which do not matter, and which are of one class though
-// their texts differ.
+// What a user knows of a group's messages and a comparison cannot: which do not matter, and which are of one class
+// though their texts differ.
 #pragma once
 
 #include <optional>

@@ -4,8 +4,9 @@
 //
 // Only the messages of the order are held back, and each at its sender, so that its receiver sees a slow network. A
 // message counts as handled, not as received, when the thread that has received it sends on the same connection or
-// waits for the next one: between the two, another message can still be taken up first (measured on PostgreSQL and on a server
-// with threads: of pairs that were "received" in the order wanted, more than half were handled in the other one).
+// waits for the next one: between the two, another message can still be taken up first (measured on PostgreSQL and on a
+// server with threads: of pairs that were "received" in the order wanted, more than half were handled in the other
+// one).
 #pragma once
 
 #include <cstdint>

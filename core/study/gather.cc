@@ -142,9 +142,8 @@ class Gatherer {
       // The payload of a raw socket begins with the IP header.
       const uint64_t header = payload && payload->size() > transfer.length ? payload->size() - transfer.length : 0;
       const auto grow = [&](const Edge* edge, uint64_t at, uint64_t length) {
-        const bool goes_on =
-            edge && open && open->received.edge && !channel.is_datagram() &&
-            sender_of(*edge) == sender_of(*open->received.edge);
+        const bool goes_on = edge && open && open->received.edge && !channel.is_datagram() &&
+                             sender_of(*edge) == sender_of(*open->received.edge);
         if (!goes_on) {
           close();
           open = {.received = {.edge = edge, .node = node, .datagram = channel.is_datagram(), .frames = {}},
@@ -184,9 +183,9 @@ class Gatherer {
       const bool is_last = i + 1 == lengths.size();
       const uint64_t length = is_last ? open.length - at : lengths[i];
       with = std::find_if(with, open.reached.end(), [&](const auto& reached) { return reached.first >= at + length; });
-      out.frames.push_back({with == open.reached.end() ? open.reached.back().second : with->second, length,
-                            open.text.substr(std::min<size_t>(at, open.text.size()),
-                                             std::min<size_t>(lengths[i], Talk::kMostBytes))});
+      out.frames.push_back(
+          {with == open.reached.end() ? open.reached.back().second : with->second, length,
+           open.text.substr(std::min<size_t>(at, open.text.size()), std::min<size_t>(lengths[i], Talk::kMostBytes))});
       at += length;
     }
     return out;
@@ -205,8 +204,7 @@ class Gatherer {
         continue;
       }
       for (const Frame& frame : each.frames)
-        receive(each.node, frame.event,
-                {next_++, text_number(frame.text), TalkEvent::kOutside, frame.length});
+        receive(each.node, frame.event, {next_++, text_number(frame.text), TalkEvent::kOutside, frame.length});
     }
     for (auto& [sender, all] : parts) {
       const Received& first =

@@ -9,7 +9,7 @@ namespace friday {
 namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
-constexpr size_t kMostResp = 64 << 10;         // bytes of a line
+constexpr size_t kMostResp = 64 << 10;        // bytes of a line
 constexpr uint64_t kMostBulk = 512ull << 20;  // of a string (Redis: proto-max-bulk-len)
 
 // Takes a line from the front; none if it is not complete.

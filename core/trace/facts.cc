@@ -16,6 +16,7 @@
 
 #include "core/shim/call_flags.h"
 #include "core/trace/calls.h"
+#include "core/trace/raw_sockets.h"
 #include "core/trace/told.h"
 
 namespace friday {
@@ -339,24 +340,6 @@ Inheritance NodeWalk::leave() const {
 void NodeWalk::on_fork(const Uuid& child) {
   node().forks.push_back({out_event_, child});
   inheritances_.forked[child] = leave();
-}
-
-// A raw IPv4 socket receives the IP header as well. The sender did not hash it, so it is removed here.
-void leave_out_header(const PayloadProvider& payloads, EventView event, Transfer& transfer) {
-  const PayloadAnswer got = payloads.read(event, transfer.part);
-  if (!got || got->size() == 0 || got->size() < transfer.length) return;
-  const std::vector<std::byte> packet = got->joined();
-  const size_t header = (std::to_integer<unsigned>(packet[0]) & 15) * 4;
-  if (header > transfer.length) return;
-  transfer.length -= static_cast<uint32_t>(header);
-  transfer.hash = run_hash(std::span(packet).subspan(header, transfer.length), 0);
-}
-
-// The peer's address in the form in which a raw socket's channel stores its own: with the protocol number as the port.
-SocketAddress with_protocol(SocketAddress peer, uint16_t protocol) {
-  peer.bytes[2] = static_cast<uint8_t>(protocol >> 8);
-  peer.bytes[3] = static_cast<uint8_t>(protocol);
-  return peer;
 }
 
 void NodeWalk::on_transfer(EventView event, PartView part, uint64_t record, uint32_t ordinal) {

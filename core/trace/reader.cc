@@ -319,8 +319,7 @@ Result<StartImage> TraceReader::image() const {
                     "disk was full. Leave this node out with --node",
                     path_),
         node_.value, std::nullopt});
-  const char* why = header().features & kFeatureSchedule
-                        ? "keeps a schedule only, which has no start image"
+  const char* why = header().features & kFeatureSchedule ? "keeps a schedule only, which has no start image"
                     : header().features & kFeatureForkChild
                         ? "is a forked child and begins as a copy of its parent; it has no "
                           "start image of its own"

@@ -3,7 +3,6 @@ inside a connection, and an order that cannot come true is told, with everything
 
 import json
 import signal
-import textwrap
 
 import pytest
 from conftest import ROOT, toml, wait_until

@@ -25,7 +25,8 @@ MessageClass of(const std::string& from, const std::string& text) { return {from
 std::string handle(Forcing& forcing, Forcing::Ticket ticket) {
   forcing.handled(ticket);
   std::string out;
-  for (const auto& [each, watched] : forcing.release()) out += fmt::format("{}{}{}", out.empty() ? "" : " ", each, watched ? "*" : "");
+  for (const auto& [each, watched] : forcing.release())
+    out += fmt::format("{}{}{}", out.empty() ? "" : " ", each, watched ? "*" : "");
   return out;
 }
 
@@ -228,7 +229,8 @@ class Network {
     // What follows the last step on its connection comes behind it.
     if (watched_.contains(ticket) && done_ + 1 == order_.steps.size()) last_sender_ = senders_[ticket];
     for (const MessageClass& out : order_.kept_out)
-      EXPECT_FALSE(out.text == text && out.from == senders_[ticket] && begun_ && last_sender_ != out.from) << "message " << ticket << " has come between";
+      EXPECT_FALSE(out.text == text && out.from == senders_[ticket] && begun_ && last_sender_ != out.from)
+          << "message " << ticket << " has come between";
   }
   void handle_one() {
     const size_t at = draw(static_cast<unsigned>(under_way_.size()));

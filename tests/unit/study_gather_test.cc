@@ -62,9 +62,18 @@ TEST(Gather, CommandsOfRespInOneSendAreMessagesOfTheirOwn) {
   std::vector<std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>> events;  // node, event, length, sent
   for (const TalkEvent& each : talk->events) events.emplace_back(each.node, each.event, each.length, each.sent);
   const size_t g = get.size(), s = set.size();
-  EXPECT_EQ(events, (std::vector<std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>>{
-                        {0, 0, g, 1}, {0, 0, s, 1}, {0, 0, g, 1}, {1, 0, g, 0}, {1, 1, s, 0}, {1, 1, g, 0},
-                        {1, 2, 5, 1}, {1, 2, 5, 1}, {1, 2, 4, 1}, {0, 1, 5, 0}, {0, 1, 5, 0}, {0, 1, 4, 0}}));
+  EXPECT_EQ(events, (std::vector<std::tuple<uint32_t, uint64_t, uint64_t, uint64_t>>{{0, 0, g, 1},
+                                                                                     {0, 0, s, 1},
+                                                                                     {0, 0, g, 1},
+                                                                                     {1, 0, g, 0},
+                                                                                     {1, 1, s, 0},
+                                                                                     {1, 1, g, 0},
+                                                                                     {1, 2, 5, 1},
+                                                                                     {1, 2, 5, 1},
+                                                                                     {1, 2, 4, 1},
+                                                                                     {0, 1, 5, 0},
+                                                                                     {0, 1, 5, 0},
+                                                                                     {0, 1, 4, 0}}));
   EXPECT_EQ(talk->texts[talk->events[1].text], set);
   EXPECT_EQ(talk->events[1].message, talk->events[4].message);
 }

@@ -136,8 +136,10 @@ TEST_F(TalkFile, ThatIsDamagedIsNotRead) {
 // A message of PostgreSQL's protocol.
 std::string message_of(char type, const std::string& body) {
   const size_t length = body.size() + 4;
-  return type + std::string{static_cast<char>(length >> 24), static_cast<char>(length >> 16),
-                            static_cast<char>(length >> 8), static_cast<char>(length)} + body;
+  return type +
+         std::string{static_cast<char>(length >> 24), static_cast<char>(length >> 16), static_cast<char>(length >> 8),
+                     static_cast<char>(length)} +
+         body;
 }
 
 TEST(Reading, MessagesOfPostgresAreShownWithTheirTexts) {
@@ -145,17 +147,20 @@ TEST(Reading, MessagesOfPostgresAreShownWithTheirTexts) {
   const std::string query = message_of('Q', "UPDATE t SET v = 7\0"s);
   EXPECT_EQ(readable(query, query.size()), "Q UPDATE t SET v = 7");
   EXPECT_EQ(shape_of(query, query.size()).masked, "Q UPDATE t SET v = #");
-  const std::string answer = message_of('T', "\0\1v\0\0\0\0\0"s) + message_of('D', "\0\2\0\0\0\1"s + "7" + "\xff\xff\xff\xff") +
+  const std::string answer = message_of('T', "\0\1v\0\0\0\0\0"s) +
+                             message_of('D', "\0\2\0\0\0\1"s + "7" + "\xff\xff\xff\xff") +
                              message_of('C', "SELECT 1\0"s) + message_of('Z', "I");
   EXPECT_EQ(readable(answer, answer.size()), "T; D 7 null; C SELECT 1; Z");
-  const std::string prepared = message_of('P', "\0SELECT $1\0\0\0"s) + message_of('B', "\0\0\0\0\0\1\0\0\0\2ab\0\0"s) + message_of('E', "\0\0\0\0\0"s) + message_of('S', "");
+  const std::string prepared = message_of('P', "\0SELECT $1\0\0\0"s) + message_of('B', "\0\0\0\0\0\1\0\0\0\2ab\0\0"s) +
+                               message_of('E', "\0\0\0\0\0"s) + message_of('S', "");
   EXPECT_EQ(readable(prepared, prepared.size()), "P SELECT $1; B ab; E; S");
   EXPECT_EQ(readable(query + "?", query.size() + 1), query + "?") << "something else behind it";
   EXPECT_EQ(readable(query + "Q", query.size() + 9), "Q UPDATE t SET v = 7") << "of the next one little is known";
   EXPECT_EQ(readable(query + "Q", query.size() + 1), query + "Q") << "nothing follows";
   for (std::string text : {"250 OK\r\n", "220 mail", "10.0.0.1 is up", "T 12 x", "E: error", "Z"})
     EXPECT_EQ(readable(text, text.size()), text);
-  for (std::string text : {"+OK\r\n\r\n", "*1\r\n\r\n", "--b\r\n\r\nbody", "*2\r\n$1\r\na\r\n\r\n"}) readable(text, text.size());
+  for (std::string text : {"+OK\r\n\r\n", "*1\r\n\r\n", "--b\r\n\r\nbody", "*2\r\n$1\r\na\r\n\r\n"})
+    readable(text, text.size());
   EXPECT_EQ(readable("Query me", 8), "Query me");
   for (size_t size = 0; size < answer.size(); size++) readable(answer.substr(0, size), answer.size());
 }
