@@ -88,6 +88,7 @@ constexpr uint16_t kOwnCalls[] = {
     sys::setsid,
     sys::shmat,
     sys::shmdt,
+    sys::shutdown,
     sys::sigaltstack,
     sys::splice,
     sys::stat,
