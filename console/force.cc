@@ -1,6 +1,7 @@
 #include "console/force.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -180,6 +181,7 @@ void print_plan(const ForceOptions& options, const Plan& plan) {
   size_t number = 0;
   for (const MessageClass& step : plan.order.steps) say("  {}. {}\n", ++number, describe(step));
   for (const MessageClass& each : plan.order.kept_out) say("     and in between no {}\n", describe(each));
+  fflush(stdout);  // what is said of the runs comes behind it, also in a pipe
 }
 
 shim::HandledWhen handled_when(const std::string& word) {

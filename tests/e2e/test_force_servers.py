@@ -52,7 +52,7 @@ def test_a_replica_is_read_before_it_has_the_write(stale, recorder, tmp_path):
     assert failed == (TIMES if stale else 0)
 
 
-@pytest.mark.parametrize("lost", [True, False], ids=["lost", "kept"])
+@pytest.mark.parametrize("lost", [True, pytest.param(False, marks=pytest.mark.full)], ids=["lost", "kept"])
 def test_two_clients_of_postgres_lose_an_update(lost, recorder, place):  # noqa: F811
     need("postgresql-15")
     subprocess.run(without_root([f"{BIN}/initdb", "-D", place / "data", "-U", "tester", "-A", "trust", "--no-sync", "--locale=C"]), check=True, timeout=120, stdout=subprocess.DEVNULL)

@@ -153,6 +153,7 @@ def test_a_server(recorder, ports, tmp_path):
     assert not list((recording.path / "files").iterdir()), "files were copied"
 
 
+@pytest.mark.full
 @pytest.mark.limit(400)
 def test_a_study_of_schedules(recorder, tmp_path):
     study = tmp_path / "study"

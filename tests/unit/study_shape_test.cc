@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "core/study/classes.h"
 #include "core/study/reading.h"
 #include "core/study/shape.h"
 #include "core/study/talk.h"
@@ -163,6 +164,32 @@ TEST(Reading, MessagesOfPostgresAreShownWithTheirTexts) {
     readable(text, text.size());
   EXPECT_EQ(readable("Query me", 8), "Query me");
   for (size_t size = 0; size < answer.size(); size++) readable(answer.substr(0, size), answer.size());
+}
+
+TEST(UserClasses, WhatIsIgnoredGoesAndWhatIsOfAClassHasItsName) {
+  testing::TalkScript script;
+  const uint32_t a = script.node("a"), b = script.node("b");
+  for (const char* text : {"heartbeat 1", "price is 5", "cost is 6", "other", "price is 5"}) script.say(a, b, text);
+  Talk talk = script.run(1, false).talk;
+  const auto classes = UserClasses::parse({"^heartbeat"}, {"amount=^(price|cost) is", "never=other thing"});
+  ASSERT_TRUE(classes);
+  classes->apply(talk);
+  std::vector<std::string> received;
+  for (const TalkEvent& event : talk.events)
+    if (!event.sent) received.push_back(talk.texts[event.text]);
+  EXPECT_THAT(received, ::testing::ElementsAre("amount", "amount", "other", "amount"));
+  EXPECT_EQ(talk.events.size(), 8u) << "both ends of what is ignored are gone";
+  EXPECT_EQ(classes->read("heartbeat 7", 11), std::nullopt);
+  EXPECT_EQ(classes->read("cost is 9", 9), "amount");
+  EXPECT_EQ(classes->read("plain", 5), "plain");
+  EXPECT_TRUE(classes->is_class("amount"));
+  EXPECT_FALSE(classes->is_class("plain"));
+}
+
+TEST(UserClasses, WhatIsWrongWithThemIsSaid) {
+  EXPECT_NE(UserClasses::parse({"("}, {}).error().message.find("("), std::string::npos);
+  for (const char* text : {"price", "=x", "", "name=("})
+    EXPECT_EQ(UserClasses::parse({}, {text}).error().code, ErrorCode::usage) << text;
 }
 
 TEST(Reading, MessagesOfRespAreToldApart) {
