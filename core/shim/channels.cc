@@ -130,7 +130,7 @@ void channel_opened(EventWriter& writer, int fd) {
 }
 
 void channel_forget(int fd) {
-  if (in_table(fd)) plain[fd] = false;
+  if (in_table(fd) && plain[fd]) plain[fd] = false;  // a store would take memory for each page of the table
   if (!me()->borrowed) shape_forget(fd);
   Channel* channel = channel_of(fd);
   if (!channel) return;

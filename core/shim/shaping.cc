@@ -415,14 +415,15 @@ void shape_closes(int fd) {
 
 void shape_forget(int fd) {
   if (fd < 0 || fd >= kMaxDescriptors) return;
-  end_of[fd] = 0;
-  inherited[fd] = false;
+  if (end_of[fd]) end_of[fd] = 0;  // a store would take memory for each page of the table
+  if (inherited[fd]) inherited[fd] = false;
 }
 
 void shape_forked() {
   if (!shaping()) return;
   memset(unhandled, 0, sizeof unhandled);
-  for (int fd = 0; fd < kMaxDescriptors; fd++) inherited[fd] |= end_of[fd] != 0;
+  for (int fd = 0; fd < kMaxDescriptors; fd++)
+    if (end_of[fd]) inherited[fd] = true;
 }
 
 void shape_ends() {
