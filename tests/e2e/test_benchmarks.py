@@ -38,6 +38,8 @@ def test_a_short_run_finds_every_number(recorder, name, debug_registers_report):
     numbers, keys = run_quick(recorder, name, 800), keys_of(recorder, name)
     if name == "console":
         keys = [key for key in keys if key not in ("interrupt_62_ms", "first_prompt_s_62")]  # not in a short run
+    if name == "diagnose":
+        keys = [key for key in keys if key not in ("forced_fail", "forced_pass")]  # a few runs show no order
     if name == "stops" and no_calls():
         keys = [key for key in keys if not key.startswith("gdb_call")]
     if name == "stops" and not debug_registers_report:
