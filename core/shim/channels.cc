@@ -32,7 +32,15 @@ Channel channels[kMaxDescriptors];      // from index 1; unused if `references` 
 uint16_t slot_of[kMaxDescriptors];      // descriptor -> index in `channels`; 0: none yet
 uint16_t free_hint = 1;                 // where the search for an unused entry begins
 uint64_t next_number = 1;               // of the next channel
-bool plain[kMaxDescriptors];            // of a schedule: the descriptor is known to be that of a file or the like
+uint8_t plain[kMaxDescriptors / 8];     // of a schedule, bits: the descriptor is known to be that of a file or the like
+
+bool is_plain(int fd) { return __atomic_load_n(&plain[fd / 8], __ATOMIC_RELAXED) >> (fd % 8) & 1; }
+void set_plain(int fd, bool on) {
+  const uint8_t bit = (uint8_t)(1u << (fd % 8));
+  if (is_plain(fd) == on) return;
+  if (on) __atomic_fetch_or(&plain[fd / 8], bit, __ATOMIC_SEQ_CST);
+  else __atomic_fetch_and(&plain[fd / 8], (uint8_t)~bit, __ATOMIC_SEQ_CST);
+}
 
 // A vfork child has descriptors of its own, which are not in the table.
 bool in_table(int fd) { return fd >= 0 && fd < kMaxDescriptors && !me()->borrowed; }
@@ -130,7 +138,7 @@ void channel_opened(EventWriter& writer, int fd) {
 }
 
 void channel_forget(int fd) {
-  if (in_table(fd) && plain[fd]) plain[fd] = false;  // a store would take memory for each page of the table
+  if (in_table(fd)) set_plain(fd, false);
   if (!me()->borrowed) shape_forget(fd);
   Channel* channel = channel_of(fd);
   if (!channel) return;
@@ -220,9 +228,9 @@ bool channel_carries(int fd) {
     return channel->kind == kChannelStream || channel->kind == kChannelDatagram || channel->kind == kChannelPipe ||
            channel->kind == kChannelSeqpacket || channel->kind == kChannelListen;
   FileStat st;
-  if (plain[fd] || failed(native(sys::fstat, fd, &st))) return false;
+  if (is_plain(fd) || failed(native(sys::fstat, fd, &st))) return false;
   const bool carries = (st.mode & kFileType) == kSocketFile || (st.mode & kFileType) == kFifo;
-  plain[fd] = !carries;
+  set_plain(fd, !carries);
   return carries;
 }
 uint64_t channel_hash(int fd) {

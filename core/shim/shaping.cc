@@ -4,6 +4,7 @@
 #include <asm/socket.h>
 #include <linux/fcntl.h>
 #include <linux/futex.h>
+#include <linux/mman.h>
 #include <linux/signal.h>
 
 #include "core/shim/collector.h"
@@ -23,9 +24,6 @@ constexpr uint16_t kNotShaped = 0xffff;
 constexpr uint64_t kOutOfBandFlag = 1, kZeroCopyFlag = 0x4000000;  // MSG_OOB, MSG_ZEROCOPY
 constexpr uint64_t kMostQueued = 64u << 20;  // bytes behind which a sender waits, as for room in a kernel's buffer
 constexpr uint32_t kStreamSocket = 1;        // SOCK_STREAM
-uint16_t end_of[kMaxDescriptors];            // index in ShapeArea::end + 1; 0: not looked up yet; kNotShaped
-bool inherited[kMaxDescriptors];             // it was there when the process was forked
-
 // What a thread has received and not handled: ends, as in `end_of`. More of them count as handled at once.
 constexpr unsigned kMostUnhandled = 15;
 struct Unhandled {
@@ -33,8 +31,20 @@ struct Unhandled {
   uint16_t ends[kMostUnhandled];
 };
 constexpr uint32_t kThreads = 1 << 12;
-Unhandled unhandled[kThreads];  // by ThreadArea::slot
-Unhandled* of_thread(const ThreadArea* area) { return area->slot < kThreads ? &unhandled[area->slot] : nullptr; }
+
+// A program has memory for this only in a recording in which messages are held back: it may have little (RLIMIT_DATA).
+struct Tables {
+  uint16_t end_of[kMaxDescriptors];  // index in ShapeArea::end + 1; 0: not looked up yet; kNotShaped
+  bool inherited[kMaxDescriptors];   // it was there when the process was forked
+  Unhandled unhandled[kThreads];     // by ThreadArea::slot
+  char packet[kMostHeldBytes];       // a run of bytes of a message; copied, since a word may stand in two buffers
+};
+Tables* const tables = (Tables*)(kWorkspaceAddress + (1ull << 30));
+uint32_t is_shaping;  // not 0: they are mapped
+
+Unhandled* of_thread(const ThreadArea* area) {
+  return area->slot < kThreads ? &tables->unhandled[area->slot] : nullptr;
+}
 
 // The entry of an inode, which is made if there is none; 0: all entries are in use.
 uint16_t entry_of(uint64_t inode) {
@@ -65,8 +75,8 @@ uint16_t look_up(int fd) {
 // The end behind a descriptor; null if it is no stream.
 ShapedEnd* shaped(int fd) {
   if (fd < 0 || fd >= kMaxDescriptors || me()->borrowed) return nullptr;
-  if (!end_of[fd]) end_of[fd] = look_up(fd);
-  return !end_of[fd] || end_of[fd] == kNotShaped ? nullptr : end_at(end_of[fd]);
+  if (!tables->end_of[fd]) tables->end_of[fd] = look_up(fd);
+  return !tables->end_of[fd] || tables->end_of[fd] == kNotShaped ? nullptr : end_at(tables->end_of[fd]);
 }
 
 bool is_waited_for(const ShapedEnd* end) {
@@ -114,19 +124,16 @@ Buffers buffers_of(const CallFrame* frame, const CallInfo& info) {
   return out;
 }
 
-// A run of bytes of the message; the buffers are copied here, since a word may stand in two of them.
-char packet[kMostHeldBytes];
-
 uint64_t copy_to_packet(const Buffers& from, uint64_t at) {
   uint64_t filled = 0;
-  for (uint64_t i = 0; i < from.count && filled < sizeof packet; i++) {
+  for (uint64_t i = 0; i < from.count && filled < sizeof tables->packet; i++) {
     const IoVec& each = from.iov ? from.iov[i] : from.one;
     if (at >= each.length) {
       at -= each.length;
       continue;
     }
-    const uint64_t n = min(each.length - at, sizeof packet - filled);
-    memcpy(packet + filled, (const char*)each.base + at, n);
+    const uint64_t n = min(each.length - at, sizeof tables->packet - filled);
+    memcpy(tables->packet + filled, (const char*)each.base + at, n);
     filled += n;
     at = 0;
   }
@@ -145,7 +152,7 @@ bool contains(const char* text, uint64_t size, const HoldWord& word) {
 bool is_candidate(uint64_t size) {
   const uint32_t count = min(shapes->word_count, kMaxHoldWords);
   for (uint32_t i = 0; i < count; i++)
-    if (contains(packet, size, shapes->word[i])) return true;
+    if (contains(tables->packet, size, shapes->word[i])) return true;
   return false;
 }
 
@@ -220,7 +227,7 @@ void give_piece(const HeldMessage& held, ShapedEnd* end) {
 void give(int fd, ShapedEnd* end, const Buffers& from, uint64_t* given) {
   while (*given < from.size) {
     const uint64_t size = copy_to_packet(from, *given);
-    HeldMessage held = {fd, end->inode, end->sent, from.size, 0, packet, size};
+    HeldMessage held = {fd, end->inode, end->sent, from.size, 0, tables->packet, size};
     if (*given == 0) held.flags |= kFirstPiece;
     if (*given + size == from.size) held.flags |= kLastPiece;
     give_piece(held, end);
@@ -263,7 +270,7 @@ Shaped send(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long
   ShapedEnd* end = shaped(fd);
   if (!end) return Shaped::no;
   if (shapes->handled_when == kHandledAtAnswer) tell_handled(end);
-  else handle(area, end_of[fd]);
+  else handle(area, tables->end_of[fd]);
   const bool waits = is_waited_for(end), on = __atomic_load_n(&shapes->on, __ATOMIC_SEQ_CST);
   if (!waits && !on) return Shaped::no;
   Buffers from;
@@ -296,7 +303,16 @@ uint64_t moved_bytes(const uint64_t* a, const Operand& payload, long result) {
 
 }  // namespace
 
-bool shaping() { return __builtin_expect(shapes->handled_when != 0, 0); }
+bool shaping() { return __builtin_expect(is_shaping != 0, 0); }
+
+void shape_begins() {
+  if (!shapes->handled_when) return;
+  const long place = native(sys::mmap, tables, sizeof *tables, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
+  if (place != (long)tables) return;
+  limits_count(sizeof *tables);
+  is_shaping = 1;
+}
 
 bool shape_may_wait(const CallFrame* frame, const CallInfo& info) {
   switch (frame->rax) {
@@ -368,7 +384,7 @@ void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info,
   Unhandled* own = of_thread(area);
   if (shapes->handled_when == kHandledAtAnswer) return;
   if (shapes->handled_when == kHandledAtReceipt || !own || own->count == kMostUnhandled) return tell_handled(end);
-  const uint16_t entry = end_of[fd];
+  const uint16_t entry = tables->end_of[fd];
   for (unsigned i = 0; i < own->count; i++)
     if (own->ends[i] == entry) return;
   own->ends[own->count++] = entry;
@@ -389,7 +405,7 @@ void shape_waits_in(const CallFrame* frame, ThreadArea* area, const CallInfo& in
   const bool polls = frame->rax == sys::poll || frame->rax == sys::ppoll;
   if (polls && a[1] == 1) probed([&] { only = ((const Polled*)a[0])->fd; });
   if (only < 0 || !shaped(only)) return shape_waits(area);
-  handle(area, end_of[only]);
+  handle(area, tables->end_of[only]);
 }
 
 // The duplicate that the collector has keeps the connection open, so that the descriptor would stay in the program's
@@ -397,8 +413,8 @@ void shape_waits_in(const CallFrame* frame, ThreadArea* area, const CallInfo& in
 // in them.
 void shape_closes(int fd) {
   if (fd < 0 || fd >= kMaxDescriptors || me()->borrowed) return;
-  const uint16_t entry = end_of[fd];
-  const bool own = !inherited[fd];
+  const uint16_t entry = tables->end_of[fd];
+  const bool own = !tables->inherited[fd];
   shape_forget(fd);
   if (!entry || entry == kNotShaped || !is_waited_for(end_at(entry))) return;
   if (collector_is_gone()) end_without_collector();
@@ -414,20 +430,20 @@ void shape_closes(int fd) {
 }
 
 void shape_forget(int fd) {
-  if (fd < 0 || fd >= kMaxDescriptors) return;
-  if (end_of[fd]) end_of[fd] = 0;  // a store would take memory for each page of the table
-  if (inherited[fd]) inherited[fd] = false;
+  if (!shaping() || fd < 0 || fd >= kMaxDescriptors) return;
+  if (tables->end_of[fd]) tables->end_of[fd] = 0;  // a store would take memory for each page of the table
+  if (tables->inherited[fd]) tables->inherited[fd] = false;
 }
 
 void shape_forked() {
   if (!shaping()) return;
-  memset(unhandled, 0, sizeof unhandled);
+  memset(tables->unhandled, 0, sizeof tables->unhandled);
   for (int fd = 0; fd < kMaxDescriptors; fd++)
-    if (end_of[fd]) inherited[fd] = true;
+    if (tables->end_of[fd]) tables->inherited[fd] = true;
 }
 
 void shape_ends() {
-  for (uint16_t entry : end_of)
+  for (uint16_t entry : tables->end_of)
     if (entry && entry != kNotShaped && behind_all(end_at(entry), "out of the recording") == Shaped::waits)
       await_passed(end_at(entry));
 }

@@ -16,7 +16,8 @@
 
 namespace friday::shim {
 
-bool shaping();  // whether messages are, or were, to be held back in this recording
+void shape_begins();  // once the process has the TokenArea
+bool shaping();       // whether messages are, or were, to be held back in this recording
 
 // What becomes of a call while messages are held back.
 enum class Shaped {

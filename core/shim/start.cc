@@ -15,6 +15,7 @@
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
 #include "core/shim/schedule.h"
+#include "core/shim/shaping.h"
 #include "core/shim/signals.h"
 #include "core/shim/standby.h"
 #include "core/shim/token.h"
@@ -146,6 +147,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   control.mode = kModeRecord;
   trace_header()->running = kComputing;
   schedule_begins();
+  shape_begins();
   if (trace_header()->on_standby || keeps_schedule) standby_begins();
   take_over_thread(area);
   clock_calibrate();
