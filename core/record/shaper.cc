@@ -28,11 +28,6 @@ constexpr uint64_t kMostQueued = 256 << 20;  // bytes behind messages that are h
 constexpr char kStuck[] =
     "the next message of the order is sent behind one, on the same connection, that must wait for it";
 
-bool is_pipe(int fd) {
-  struct stat status;
-  return fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
-}
-
 // Writes without waiting, whatever the program's description says, and without SIGPIPE.
 ssize_t write_to_pipe(int fd, const std::byte* bytes, size_t size) {
   UniqueFd own(open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
@@ -97,18 +92,6 @@ Result<std::unique_ptr<Shaper>> Shaper::create(ShaperOptions options, int tokens
 
 Shaper::~Shaper() {
   if (mapping_) munmap(mapping_, mapped_);
-}
-
-// The shims look an inode up in the same way (entry_of() in shaping.cc).
-shim::ShapedEnd* Shaper::end_of(uint64_t inode) {
-  uint32_t at = static_cast<uint32_t>(inode * 0x9e3779b97f4a7c15 >> 40) % shim::kMaxShapedEnds;
-  for (uint32_t tries = 0; tries < shim::kMaxShapedEnds; tries++, at = (at + 1) % shim::kMaxShapedEnds) {
-    uint64_t known = 0;
-    if (__atomic_compare_exchange_n(&area_->end[at].inode, &known, inode, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
-        known == inode)
-      return &area_->end[at];
-  }
-  return nullptr;
 }
 
 std::string Shaper::owner_of(uint64_t inode) {
@@ -223,7 +206,7 @@ bool Shaper::write_piece(Connection& connection, Piece& piece) {
     shutdown(fd, SHUT_WR);
     return true;
   }
-  const bool pipe = is_pipe(fd);
+  const bool pipe = connection.known && connection.known->is_pipe;
   while (piece.written < piece.bytes.size()) {
     pollfd room{fd, POLLOUT, 0};
     if (poll(&room, 1, 0) < 0) continue;
@@ -252,7 +235,7 @@ bool Shaper::write_piece(Connection& connection, Piece& piece) {
 // So many bytes of the queue are sent, or nobody will receive them. `is_last`: of what the shim has given at a time.
 void Shaper::settle(Connection& connection, uint64_t bytes, bool is_last) {
   queued_ -= bytes;
-  shim::ShapedEnd* end = end_of(connection.inode);
+  shim::ShapedEnd* end = shim::shaped_end(*area_, connection.inode);
   if (!end) return;
   __atomic_sub_fetch(&end->queued, bytes, __ATOMIC_SEQ_CST);
   if (!is_last) return;
@@ -282,14 +265,14 @@ void Shaper::lose(Ticket ticket) {
 // From now on the receiver tells when it has handled what it gets up to the end of this message. If it is not known
 // yet, look() tries again.
 void Shaper::begin_watch(const Connection& connection, Message& message) {
-  shim::ShapedEnd* peer = connection.peer ? end_of(connection.peer) : nullptr;
+  shim::ShapedEnd* peer = connection.peer ? shim::shaped_end(*area_, connection.peer) : nullptr;
   if (!peer || message.wanted) return;
   message.wanted = true;
   __atomic_store_n(&peer->wanted, message.end, __ATOMIC_SEQ_CST);
 }
 
 void Shaper::handled(uint64_t inode) {
-  const shim::ShapedEnd* end = end_of(inode);
+  const shim::ShapedEnd* end = shim::shaped_end(*area_, inode);
   if (!end) return;
   const uint64_t handled = __atomic_load_n(&end->handled, __ATOMIC_SEQ_CST);
   std::vector<Ticket> done;

@@ -117,7 +117,6 @@ class Shaper {
         judge_(options_.judge()),
         name_of_(std::move(name_of)),
         processes_(std::move(processes)) {}
-  shim::ShapedEnd* end_of(uint64_t inode);
   void find_peer(Connection& connection);
   std::string owner_of(uint64_t inode);
   void judge(const std::string& from, const Connection& connection, uint64_t sent, Piece& piece, uint64_t length);

@@ -78,6 +78,16 @@ inline const CallInfo& call_info(uint64_t number) {
   return call_storage.calls[number < kCallCount ? number : kCallCount - 1];
 }
 
+// The MSG_ flags that the call is given (MessageFlag).
+inline uint64_t message_flags(const CallInfo& info, const uint64_t* arguments) {
+  return info.flags & kFlags3 ? arguments[3] : info.flags & kFlags2 ? arguments[2] : 0;
+}
+// Whether the call waits for any of several descriptors.
+inline bool polls(uint64_t call) {
+  return call == sys::poll || call == sys::ppoll || call == sys::select || call == sys::pselect6 ||
+         call == sys::epoll_wait || call == sys::epoll_pwait || call == sys::epoll_pwait2;
+}
+
 // FUTEX_CMD_MASK: the operation of a futex(2) without its flags.
 inline constexpr uint64_t kFutexCommand = 127;
 inline bool futex_waits(const uint64_t* arguments) {

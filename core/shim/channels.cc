@@ -27,12 +27,11 @@ struct Channel {
   bool raw;    // a raw IPv4 socket: what is received, and with IP_HDRINCL what is sent, begins with the IP header
 };
 
-constexpr int kMaxDescriptors = 65536;  // descriptors from this number on are not tracked
-Channel channels[kMaxDescriptors];      // from index 1; unused if `references` is 0
-uint16_t slot_of[kMaxDescriptors];      // descriptor -> index in `channels`; 0: none yet
-uint16_t free_hint = 1;                 // where the search for an unused entry begins
-uint64_t next_number = 1;               // of the next channel
-uint8_t plain[kMaxDescriptors / 8];     // of a schedule, bits: the descriptor is known to be that of a file or the like
+Channel channels[kMaxDescriptors];   // from index 1; unused if `references` is 0
+uint16_t slot_of[kMaxDescriptors];   // descriptor -> index in `channels`; 0: none yet
+uint16_t free_hint = 1;              // where the search for an unused entry begins
+uint64_t next_number = 1;            // of the next channel
+uint8_t plain[kMaxDescriptors / 8];  // of a schedule, bits: the descriptor is known to be that of a file or the like
 
 bool is_plain(int fd) { return __atomic_load_n(&plain[fd / 8], __ATOMIC_RELAXED) >> (fd % 8) & 1; }
 void set_plain(int fd, bool on) {

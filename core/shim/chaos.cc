@@ -28,9 +28,8 @@ uint64_t chaos_key;
 
 namespace {
 
-// AF_UNIX, AF_INET, AF_INET6, SOCK_STREAM and MSG_ flags of the C library's <sys/socket.h>.
+// AF_UNIX, AF_INET, AF_INET6 and SOCK_STREAM of the C library's <sys/socket.h>.
 constexpr uint32_t kUnix = 1, kInet = 2, kInet6 = 10, kStreamType = 1;
-constexpr uint64_t kMsgPeek = 2, kMsgDontWait = 0x40, kMsgNoSignal = 0x4000, kMsgMore = 0x8000;
 
 bool promised;       // the program has been told how much it will get: nothing is cut any more
 uint64_t began;      // ticks at the first decision of this process
@@ -57,13 +56,8 @@ uint64_t least_of(int fd) {
   return (domain == kInet || domain == kInet6) && option(fd, SO_PROTOCOL) == IPPROTO_TCP ? 1 : 0;
 }
 
-uint64_t flags_of(const CallFrame* frame, const CallInfo& info) {
-  const uint64_t* a = arguments_of(frame);
-  return info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
-}
-
 bool is_non_blocking(const CallFrame* frame, const CallInfo& info) {
-  return (flags_of(frame, info) & kMsgDontWait) ||
+  return (message_flags(info, arguments_of(frame)) & kMsgDontWait) ||
          (native(sys::fcntl, arguments_of(frame)[0], F_GETFL, 0) & O_NONBLOCK);
 }
 
@@ -113,7 +107,7 @@ void cut(CallFrame* asked, const ThreadArea* area, const CallInfo& info, CutVect
       asked->rax == sys::read || asked->rax == sys::write || asked->rax == sys::recvfrom || asked->rax == sys::sendto;
   const bool gathered = asked->rax == sys::readv || asked->rax == sys::writev;
   if (!buffer && !gathered) return;
-  if (flags_of(asked, info) & ~(kMsgDontWait | kMsgNoSignal | kMsgMore)) return;
+  if (message_flags(info, arguments_of(asked)) & ~(kMsgDontWait | kMsgNoSignal | kMsgMore)) return;
   if (gathered && !vector->read(arguments_of(asked))) return;
   const ChaosPlace place = {chaos_key, area->number, area->sequence};
   const uint64_t whole = buffer ? asked->rdx : vector->bytes;
@@ -133,16 +127,7 @@ void cut(CallFrame* asked, const ThreadArea* area, const CallInfo& info, CutVect
 
 // Whether the call waits until something arrives.
 bool receives(const CallFrame* frame, const CallInfo& info) {
-  switch (frame->rax) {
-    case sys::poll:
-    case sys::ppoll:
-    case sys::select:
-    case sys::pselect6:
-    case sys::epoll_wait:
-    case sys::epoll_pwait:
-    case sys::epoll_pwait2: return true;
-    default: return info.flags & kAccepts || ((info.flags & kIn) && option((int)frame->rdi, SO_TYPE) != ~0u);
-  }
+  return polls(frame->rax) || info.flags & kAccepts || ((info.flags & kIn) && option((int)frame->rdi, SO_TYPE) != ~0u);
 }
 
 // Whether the program wants the call to return at once.

@@ -217,14 +217,15 @@ void collector_executes(const char* path) {
   send_request(request, -1);
 }
 
-void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text) {
+bool collector_send(RequestKind kind, uint32_t reason, int detail, const char* text, uint64_t inode) {
   Request request = {};
   request.kind = kind;
   request.reason = reason;
   request.detail = detail;
   request.pid = (uint32_t)native(sys::getpid);
+  request.inode = inode;
   if (text) memcpy(request.text, text, min(length_of(text), sizeof request.text - 1));
-  send_request(request, -1);
+  return send_request(request, -1);
 }
 
 bool collector_hold(const HeldMessage& held) {
@@ -236,15 +237,6 @@ bool collector_hold(const HeldMessage& held) {
   request.events = held.sent;
   request.length = held.length;
   return send_request(request, held.fd, held.bytes, held.size);
-}
-
-bool collector_about_end(RequestKind kind, uint64_t inode, const char* text) {
-  Request request = {};
-  request.kind = kind;
-  request.pid = (uint32_t)native(sys::getpid);
-  request.inode = inode;
-  if (text) memcpy(request.text, text, min(length_of(text), sizeof request.text - 1));
-  return send_request(request, -1);
 }
 
 void collector_notice(const char* text, const char* about) {

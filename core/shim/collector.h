@@ -37,8 +37,7 @@ struct HeldMessage {
   uint64_t size;
 };
 bool collector_hold(const HeldMessage& held);
-bool collector_about_end(RequestKind kind, uint64_t inode, const char* text);  // kHandled, kLetGo
-void collector_send(RequestKind kind, uint32_t reason, int detail, const char* text);
+bool collector_send(RequestKind kind, uint32_t reason, int detail, const char* text, uint64_t inode = 0);
 // A notice for the user: a text, and what it is about behind it. Cut to the size of a request's text.
 void collector_notice(const char* text, const char* about);
 // Announce that a program is about to be executed, so that the collector can say what became of it: by this process, or

@@ -52,4 +52,16 @@ inline bool readable(uint64_t address, uint64_t size) {
   return true;
 }
 
+// MSG_OOB and so on, of <sys/socket.h>.
+enum MessageFlag : uint64_t {
+  kMsgOutOfBand = 1,
+  kMsgPeek = 2,
+  kMsgTruncated = 0x20,  // MSG_TRUNC
+  kMsgDontWait = 0x40,
+  kMsgErrorQueue = 0x2000,
+  kMsgNoSignal = 0x4000,
+  kMsgMore = 0x8000,
+  kMsgZeroCopy = 0x4000000,
+};
+
 }  // namespace friday::shim

@@ -19,9 +19,7 @@ namespace {
 
 ShapeArea* const shapes = &((TokenArea*)kTokensAddress)->shapes;
 
-constexpr int kMaxDescriptors = 65536;
 constexpr uint16_t kNotShaped = 0xffff;
-constexpr uint64_t kOutOfBandFlag = 1, kZeroCopyFlag = 0x4000000;  // MSG_OOB, MSG_ZEROCOPY
 constexpr uint64_t kMostQueued = 64u << 20;  // bytes behind which a sender waits, as for room in a kernel's buffer
 constexpr uint32_t kStreamSocket = 1;        // SOCK_STREAM
 // What a thread has received and not handled: ends, as in `end_of`. More of them count as handled at once.
@@ -46,17 +44,11 @@ Unhandled* of_thread(const ThreadArea* area) {
   return area->slot < kThreads ? &tables->unhandled[area->slot] : nullptr;
 }
 
-// The entry of an inode, which is made if there is none; 0: all entries are in use.
+// The entry of an inode, by its number from 1; 0: all entries are in use.
 uint16_t entry_of(uint64_t inode) {
-  for (uint32_t tries = 0, at = (uint32_t)(inode * 0x9e3779b97f4a7c15 >> 40) % kMaxShapedEnds; tries < kMaxShapedEnds;
-       tries++, at = (at + 1) % kMaxShapedEnds) {
-    uint64_t known = 0;
-    if (__atomic_compare_exchange_n(&shapes->end[at].inode, &known, inode, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
-        known == inode)
-      return (uint16_t)(at + 1);
-  }
-  __atomic_store_n(&shapes->full, 1, __ATOMIC_SEQ_CST);
-  return 0;
+  const ShapedEnd* end = shaped_end(*shapes, inode);
+  if (!end) __atomic_store_n(&shapes->full, 1, __ATOMIC_SEQ_CST);
+  return end ? (uint16_t)(end - shapes->end + 1) : 0;
 }
 
 ShapedEnd* end_at(uint16_t entry) { return &shapes->end[entry - 1]; }
@@ -95,8 +87,7 @@ Buffers buffers_of(const CallFrame* frame, const CallInfo& info) {
   const uint64_t* a = arguments_of(frame);
   const Operand& payload = info.inputs[0];
   Buffers out;
-  const uint64_t flags = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
-  out.plain = !(flags & (kOutOfBandFlag | kZeroCopyFlag)) && frame->rax != sys::pwrite64 &&
+  out.plain = !(message_flags(info, a) & (kMsgOutOfBand | kMsgZeroCopy)) && frame->rax != sys::pwrite64 &&
               frame->rax != sys::pwritev && frame->rax != sys::pwritev2;
   switch (payload.shape) {
     case Shape::buffer:
@@ -177,7 +168,7 @@ void tell_handled(ShapedEnd* end) {
   uint64_t wanted = __atomic_load_n(&end->wanted, __ATOMIC_SEQ_CST);
   if (wanted && received >= wanted &&
       __atomic_compare_exchange_n(&end->wanted, &wanted, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-    collector_about_end(kHandled, end->inode, nullptr);
+    collector_send(kHandled, 0, 0, nullptr, end->inode);
 }
 
 // What the thread has received of this end is handled.
@@ -249,7 +240,7 @@ void await_passed(ShapedEnd* end) {
 // What the call has to come behind is to be sent now.
 Shaped behind_all(ShapedEnd* end, const char* call) {
   if (!is_waited_for(end)) return Shaped::no;
-  if (!collector_about_end(kLetGo, end->inode, call) && collector_is_gone()) end_without_collector();
+  if (!collector_send(kLetGo, 0, 0, call, end->inode) && collector_is_gone()) end_without_collector();
   return Shaped::waits;
 }
 
@@ -315,16 +306,8 @@ void shape_begins() {
 }
 
 bool shape_may_wait(const CallFrame* frame, const CallInfo& info) {
+  if (polls(frame->rax) || info.flags & kAccepts) return true;
   switch (frame->rax) {
-    case sys::poll:
-    case sys::ppoll:
-    case sys::select:
-    case sys::pselect6:
-    case sys::epoll_wait:
-    case sys::epoll_pwait:
-    case sys::epoll_pwait2:
-    case sys::accept:
-    case sys::accept4:
     case sys::nanosleep:
     case sys::clock_nanosleep:
     case sys::pause:
@@ -359,7 +342,6 @@ void shape_drain(const CallFrame* frame, const CallInfo& info) {
 
 void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long result) {
   const uint64_t* a = arguments_of(frame);
-  constexpr uint64_t kPeekFlag = 2;  // MSG_PEEK
   if (result <= 0) return;
   if (info.flags & kCopies) {
     if (ShapedEnd* end = shaped((int)a[copies_to(info.flags)]))
@@ -378,8 +360,7 @@ void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info,
     __atomic_add_fetch(&end->sent, bytes, __ATOMIC_SEQ_CST);
     return;
   }
-  const uint64_t flags = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
-  if (flags & kPeekFlag) return;
+  if (message_flags(info, a) & kMsgPeek) return;
   __atomic_add_fetch(&end->received, moved_bytes(a, info.outputs[0], result), __ATOMIC_SEQ_CST);
   Unhandled* own = of_thread(area);
   if (shapes->handled_when == kHandledAtAnswer) return;
@@ -402,8 +383,8 @@ void shape_waits_in(const CallFrame* frame, ThreadArea* area, const CallInfo& in
   };
   const uint64_t* a = arguments_of(frame);
   int only = info.flags & kIn ? (int)a[0] : -1;
-  const bool polls = frame->rax == sys::poll || frame->rax == sys::ppoll;
-  if (polls && a[1] == 1) probed([&] { only = ((const Polled*)a[0])->fd; });
+  const bool takes_list = frame->rax == sys::poll || frame->rax == sys::ppoll;
+  if (takes_list && a[1] == 1) probed([&] { only = ((const Polled*)a[0])->fd; });
   if (only < 0 || !shaped(only)) return shape_waits(area);
   handle(area, tables->end_of[only]);
 }

@@ -368,6 +368,17 @@ struct ShapeArea {
   HoldWord word[kMaxHoldWords];
   ShapedEnd end[kMaxShapedEnds];
 };
+// The entry of an inode, which is made if there is none; null: all entries are in use.
+inline ShapedEnd* shaped_end(ShapeArea& area, uint64_t inode) {
+  uint32_t at = static_cast<uint32_t>(inode * 0x9e3779b97f4a7c15 >> 40) % kMaxShapedEnds;
+  for (uint32_t tries = 0; tries < kMaxShapedEnds; tries++, at = (at + 1) % kMaxShapedEnds) {
+    uint64_t known = 0;
+    if (__atomic_compare_exchange_n(&area.end[at].inode, &known, inode, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) ||
+        known == inode)
+      return &area.end[at];
+  }
+  return nullptr;
+}
 
 inline constexpr uint32_t kMaxKept = 1 << 8;
 inline constexpr uint32_t kMaxMembers = 1 << 20, kMaxGroups = 1 << 16, kMaxObjects = 1 << 16, kMaxHeldWords = 1 << 10;

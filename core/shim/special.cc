@@ -72,12 +72,12 @@ void run_descriptor(CallFrame* frame, ThreadArea* area) {
     const bool other = closes || ((int)from != (int)to && !failed(native(sys::fcntl, from, F_GETFD, 0)));
     if (!range && other) shape_closes(closes ? (int)from : (int)to);
     if (range && ((uint32_t)a[2] & ~CLOSE_RANGE_UNSHARE) == 0)
-      for (uint64_t fd = from; fd <= to && fd < 65536; fd++) shape_closes((int)fd);
+      for (uint64_t fd = from; fd <= to && fd < kMaxDescriptors; fd++) shape_closes((int)fd);
   }
   if (closes && !collector_owns((int)from)) channel_forget((int)from);
   // With CLOSE_RANGE_CLOEXEC the call closes nothing now, and with flags that the kernel does not know it fails.
   if (range && ((uint32_t)a[2] & ~CLOSE_RANGE_UNSHARE) == 0)
-    for (uint64_t fd = from; fd <= to && fd < 65536; fd++) channel_forget((int)fd);
+    for (uint64_t fd = from; fd <= to && fd < kMaxDescriptors; fd++) channel_forget((int)fd);
   if (range ? from <= own && own <= to : collector_owns((int)from)) return run_around_own(frame, area);
   if (!closes && !range && collector_owns((int)to)) collector_move();
   record_described(frame, area, info);

@@ -64,6 +64,7 @@ inline uint64_t ticks_now() {
 inline format::FileHeader* trace_header() { return (format::FileHeader*)format::kWindowAddress; }
 
 // ---- channels.cc: which channel a descriptor belongs to
+inline constexpr int kMaxDescriptors = 65536;      // descriptors from this number on are not tracked
 void channel_opened(EventWriter& writer, int fd);  // adds a DescriptorsPart to the event
 void channel_forget(int fd);                       // the descriptor is closed, or a new one with its number is open
 void channel_duplicate(int from, int to);

@@ -26,13 +26,6 @@ uint64_t gathered_contents(const uint64_t* iov_words, uint64_t count, uint64_t l
 
 namespace {
 
-enum : uint64_t {
-  kMsgOutOfBand = 1,
-  kMsgPeek = 2,
-  kMsgTruncated = 0x20,
-  kMsgErrorQueue = 0x2000
-};  // MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_ERRQUEUE
-
 // The block_hash of the `bytes` that a call has moved. What was gathered from several buffers is one run of bytes.
 uint64_t contents_of_moved(const Operand& payload, const uint64_t* a, uint64_t bytes) {
   if (payload.shape != Shape::iov && payload.shape != Shape::msg)
@@ -137,7 +130,7 @@ void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* f
   const bool in = is_incoming(info, a);
   const Operand& payload = in ? info.outputs[0] : info.inputs[0];
   const Operand& address = in ? info.outputs[1] : info.inputs[1];
-  const uint64_t asked = info.flags & kFlags3 ? a[3] : info.flags & kFlags2 ? a[2] : 0;
+  const uint64_t asked = message_flags(info, a);
   if (asked & kMsgErrorQueue) return;  // an error message of the kernel's, not bytes that the peer has sent
   Moved moved = {in ? format::kIn : format::kOut, (uint64_t)done.result};
   moved.flags = (asked & kMsgPeek ? kPeek : 0) | (asked & kMsgOutOfBand ? kOutOfBand : 0);
