@@ -9,8 +9,6 @@
 
 #include "console/compare.h"
 #include "console/complain.h"
-#include "console/paths.h"
-#include "console/progress.h"
 #include "console/study_group.h"
 #include "console/until.h"
 #include "core/base/counted.h"
@@ -72,13 +70,8 @@ int run_diagnose(const DiagnoseOptions& options) {
   if (done->runs && !options.quiet)
     say(stderr, "friday: {} has {} already\n", options.study, counted(done->runs, "run"));
   if (until->runs > 0 && until->failures > 0) {
-    GroupRunOptions run;
-    run.launch.collector.recording = options.study;
-    run.launch.shim = library_directory() + "/friday-shim.so";
-    run.launch.own_process_groups = true;
+    GroupRunOptions run = options_of_runs("diagnose", options.study, options.quiet);
     if (options.origin.schedule) run.launch.collector.schedule = kUsualFirstBytes;
-    if (!options.quiet) run.launch.collector.tell = tell_as("diagnose");
-    run.predicate_command = {executable_path(), "run"};
     run.seed = options.seed;
     run.chaos = options.chaos;
     const SeriesEnd end = record_until_failure(*group, run, *until);

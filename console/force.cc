@@ -12,8 +12,6 @@
 
 #include "console/compare.h"
 #include "console/complain.h"
-#include "console/paths.h"
-#include "console/progress.h"
 #include "console/study_group.h"
 #include "console/study_runs.h"
 #include "console/until.h"
@@ -290,24 +288,20 @@ int run_force(const ForceOptions& options) {
   if (!before) return complain("force", before.error());
   if (!options.as_json) print_plan(options, *plan);
   std::vector<std::shared_ptr<RunJudge>> judges;
-  GroupRunOptions run;
+  const bool quiet = options.quiet || options.as_json;
+  GroupRunOptions run = options_of_runs("force", output, quiet);
   CollectorOptions& collector = run.launch.collector;
-  collector.recording = output;
   if (!options.record) collector.schedule = kUsualFirstBytes;
-  if (!options.quiet && !options.as_json) collector.tell = tell_as("force");
   collector.shaper = ShaperOptions{[&] {
                                      judges.push_back(std::make_shared<RunJudge>(plan->order, plan->classes));
                                      return judges.back();
                                    },
                                    words_of(*plan), handled_when(options.until),
                                    std::chrono::nanoseconds(static_cast<int64_t>(options.patience * 1e9))};
-  run.launch.shim = library_directory() + "/friday-shim.so";
-  run.launch.own_process_groups = true;
-  run.predicate_command = {executable_path(), "run"};
   const UntilOptions until{.runs = options.times,
                            .failures = options.times,
                            .keep = {},
-                           .quiet = options.quiet || options.as_json,
+                           .quiet = quiet,
                            .command = "force",
                            .for_study = true};
   const SeriesEnd end = record_until_failure(*group, run, until);

@@ -180,11 +180,7 @@ Result<GroupSpec> described_group(const RecordOptions& options) {
   if (!options.command.empty()) return fail(ErrorCode::usage, "give either --group or a program, not both");
   FRIDAY_TRY(group, read_group(options.group));
   group.predicates.insert(group.predicates.end(), options.predicates.begin(), options.predicates.end());
-  if (options.schedule && !group.predicates.empty())
-    return fail(ErrorCode::usage,
-                "the predicate {} needs a replay, and --schedule keeps no more than what was sent and received: leave "
-                "one of them away",
-                group.predicates.front());
+  if (options.schedule) FRIDAY_TRY_VOID(check_judged_by_schedules(group));
   return std::move(group);
 }
 

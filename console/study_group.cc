@@ -44,11 +44,7 @@ Beneath place_of(const std::string& study) { return {study, "study.json"}; }
 Result<GroupSpec> group_of(const StudyOrigin& origin) {
   FRIDAY_TRY(group, read_group(origin.group));
   group.predicates.insert(group.predicates.end(), origin.predicates.begin(), origin.predicates.end());
-  if (origin.schedule && !group.predicates.empty())
-    return fail(ErrorCode::usage,
-                "the predicate {} needs a replay, and --schedule keeps no more than what was sent and received: leave "
-                "one of them away",
-                group.predicates.front());
+  if (origin.schedule) FRIDAY_TRY_VOID(check_judged_by_schedules(group));
   if (origin.script.empty()) return std::move(group);
   FRIDAY_TRY_VOID(check_node_name(origin.script_name));
   if (std::ranges::find(group.programs, origin.script_name, &ProgramSpec::name) != group.programs.end())

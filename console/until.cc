@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "console/complain.h"
+#include "console/paths.h"
+#include "console/progress.h"
 #include "console/say.h"
 #include "core/base/counted.h"
 #include "core/record/check.h"
@@ -296,6 +298,16 @@ class Series {
 };
 
 }  // namespace
+
+GroupRunOptions options_of_runs(const char* command, const std::string& directory, bool quiet) {
+  GroupRunOptions run;
+  run.launch.collector.recording = directory;
+  if (!quiet) run.launch.collector.tell = tell_as(command);
+  run.launch.shim = library_directory() + "/friday-shim.so";
+  run.launch.own_process_groups = true;
+  run.predicate_command = {executable_path(), "run"};
+  return run;
+}
 
 Result<Keep> parse_keep(const std::string& text) {
   if (text == "failed") return Keep{0};

@@ -26,6 +26,9 @@ struct UntilOptions {
   bool for_study = false;          // the last line says nothing of where the runs are listed, as a comparison follows
 };
 
+// How a group is run anew for a subcommand: its runs are recorded in `directory`, and predicates judge them.
+GroupRunOptions options_of_runs(const char* command, const std::string& directory, bool quiet);
+
 struct SeriesEnd {
   enum class How { done, interrupted, failed };  // failed: a run could not be made, and that was said
   How how = How::done;

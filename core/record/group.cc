@@ -257,4 +257,13 @@ Result<GroupSpec> read_group(const std::string& path) {
   return group;
 }
 
+Result<void> check_judged_by_schedules(const GroupSpec& group) {
+  if (group.predicates.empty()) return {};
+  return fail(
+      ErrorCode::usage,
+      "the predicate {} needs a replay, and --schedule keeps no more than what was sent and received: leave one "
+      "of them away",
+      group.predicates.front());
+}
+
 }  // namespace friday
