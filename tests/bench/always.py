@@ -12,7 +12,7 @@ import tomllib
 from typing import Callable
 
 from replay import group_file, record_redis
-from support import ROOT, Bench, Key, Number, Redis, alternate, load, median, need
+from support import ROOT, Bench, Key, Number, Redis, beside_native, load, median, need
 
 NAME = "always"
 KEYS = {
@@ -100,22 +100,7 @@ def lean(bench: Bench) -> dict[str, Number]:
 
 
 def standby(bench: Bench) -> dict[str, Number]:
-    """Compares a server on standby and a native one, which both run all the time and get load in turn."""
-    pairs, requests = (3, 5_000) if bench.quick else (13, 30_000)
-    server, client = bench.cores[:1], bench.cores[-1:]
-    native, asleep = Redis(bench, cores=server), Redis(bench, recording=bench.path("standby-rec"), options=["--standby"], cores=server)
-
-    found: dict[str, Number] = {}
-    for suffix, cores in (("", client), ("_one", server)):
-        ask = lambda one: load(bench, one.port, "set", requests, cores=cores)
-        for one in (native, asleep):
-            ask(one)
-        n, s = alternate(pairs, lambda: ask(native), lambda: ask(asleep))
-        found[f"standby_ratio{suffix}"] = median(b / a for a, b in zip(n, s))
-        bench.note(f"redis set{suffix}, native -> on standby: {median(n).value:.0f} -> {median(s).value:.0f} requests a second")
-    native.shut_down()
-    asleep.shut_down()
-    return found
+    return beside_native(bench, "standby_ratio", bench.path("standby-rec"), ["--standby"])
 
 
 def ranges(bench: Bench) -> dict[str, Number]:

@@ -8,7 +8,7 @@ import os
 import pathlib
 import time
 
-from support import ROOT, Bench, Key, Number, Redis, Unavailable, alternate, load, median
+from support import ROOT, Bench, Key, Number, Unavailable, beside_native, median
 
 NAME = "diagnose"
 KEYS = {
@@ -92,21 +92,8 @@ def booking(bench: Bench) -> dict[str, Number]:
 
 
 def scheduled(bench: Bench) -> dict[str, Number]:
-    """Compares a server of which the schedule is kept and a native one, which both run all the time and get load in turn."""
-    pairs, requests = (3, 5_000) if bench.quick else (13, 30_000)
-    server, client = bench.cores[:1], bench.cores[-1:]
     recording = bench.path("schedule-rec")
-    native, kept = Redis(bench, cores=server), Redis(bench, recording=recording, options=["--schedule", "--first-bytes", "0"], cores=server)
-    found: dict[str, Number] = {}
-    for suffix, cores in (("", client), ("_one", server)):
-        ask = lambda one: load(bench, one.port, "set", requests, cores=cores)
-        for one in (native, kept):
-            ask(one)
-        n, s = alternate(pairs, lambda: ask(native), lambda: ask(kept))
-        found[f"schedule_ratio{suffix}"] = median(b / a for a, b in zip(n, s))
-        bench.note(f"redis set{suffix}, native -> with its schedule kept: {median(n).value:.0f} -> {median(s).value:.0f} requests a second")
-    native.shut_down()
-    kept.shut_down()
+    found = beside_native(bench, "schedule_ratio", recording, ["--schedule", "--first-bytes", "0"])
     info = json.loads(bench.run([bench.friday, "info", "--json", recording]))
     stored = sum(file.stat().st_size for file in (recording / "nodes").rglob("trace*"))
     found["schedule_bytes_per_event"] = Number(stored / sum(node["events"] for node in info["nodes"]))

@@ -284,3 +284,22 @@ def alternate(pairs: int, first: Callable[[], Any], second: Callable[[], Any]) -
         for who in ((1, 2) if turn % 2 == 0 else (2, 1)):
             (one if who == 1 else two).append((first if who == 1 else second)())
     return one, two
+
+
+def beside_native(bench: Bench, key: str, recording: pathlib.Path, options: Sequence[str]) -> dict[str, Number]:
+    """SET requests a second of a server that is recorded so / of a native one: `key`, with a processor for the server and one for the client, and
+    KEY_one, on one for both. The two servers run all the time and get load in turn."""
+    pairs, requests = (3, 5_000) if bench.quick else (13, 30_000)
+    server, client = bench.cores[:1], bench.cores[-1:]
+    native, recorded = Redis(bench, cores=server), Redis(bench, recording=recording, options=options, cores=server)
+    found: dict[str, Number] = {}
+    for suffix, cores in (("", client), ("_one", server)):
+        ask = lambda one: load(bench, one.port, "set", requests, cores=cores)
+        for one in (native, recorded):
+            ask(one)
+        n, r = alternate(pairs, lambda: ask(native), lambda: ask(recorded))
+        found[f"{key}{suffix}"] = median(b / a for a, b in zip(n, r))
+        bench.note(f"redis set{suffix}, native -> {' '.join(options)}: {median(n).value:.0f} -> {median(r).value:.0f} requests a second")
+    native.shut_down()
+    recorded.shut_down()
+    return found
