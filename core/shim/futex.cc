@@ -1,8 +1,8 @@
 // Futexes with priority inheritance (futex(2), FUTEX_LOCK_PI). For these the kernel writes thread ids into the futex
 // words at moments that no call of the program shows. So the shim builds them from plain futexes, with the same
 // contents of the words (Documentation/locking/pi-futex.rst): the owner's thread id, FUTEX_WAITERS, FUTEX_OWNER_DIED.
-// Only one thread of a process runs at a time, so there is no priority to inherit. The words have recorded thread ids,
-// while recording and at replay.
+// While a process is recorded, only one of its threads runs at a time, so there is no priority to inherit. The words have
+// recorded thread ids, while recording and at replay.
 #include <linux/futex.h>
 
 #include "core/shim/calls.h"
@@ -21,7 +21,6 @@ namespace {
 bool load(uint64_t address, uint32_t* value) {
   return probed([&] { *value = *(const volatile uint32_t*)address; });
 }
-void store(uint64_t address, uint32_t value) { friday_copy_out((void*)address, &value, 4); }
 
 // Records or replays the program's call, whose result the shim has computed. `word` is the address of a futex word that
 // the call has written and that a replay cannot compute; 0 if there is none.
@@ -117,13 +116,13 @@ void lock(CallFrame* frame, ThreadArea* area, bool only_try) {
     if (!load(word, &value)) return finish(frame, area, -EFAULT);
     const uint32_t owner = value & FUTEX_TID_MASK;
     if (!owner) {
-      store(word, value | area->tid);
+      if (!futex_word_set((uint32_t*)word, &value, value | area->tid)) continue;
       return finish(frame, area, 0);
     }
     if (owner == area->tid) return finish(frame, area, -EDEADLK);
     if (only_try) return finish(frame, area, -EAGAIN);
     if ((frame->rsi & FUTEX_PRIVATE_FLAG) && !living_thread(owner)) return finish(frame, area, -ESRCH);
-    store(word, value | FUTEX_WAITERS);
+    if (!futex_word_set((uint32_t*)word, &value, value | FUTEX_WAITERS)) continue;
     long result;
     if (!wait(frame, area, value | FUTEX_WAITERS, &result)) return;
     if (result == -ETIMEDOUT || (failed(result) && result != -EAGAIN && result != -EINTR))
@@ -136,18 +135,26 @@ void unlock(CallFrame* frame, ThreadArea* area) {
   uint32_t value;
   if (!load(word, &value)) return finish(frame, area, -EFAULT);
   if ((value & FUTEX_TID_MASK) != area->tid) return finish(frame, area, -EPERM);
-  // The thread that is woken takes the mutex, unless another one does before. A thread that is about to wait finds that
+  // Nobody but the owner takes its thread id out of the word; the others set FUTEX_WAITERS there. The thread that is woken takes the mutex, unless another one does before. A thread that is about to wait finds that
   // the word has changed, so it does not sleep.
   if (control.mode != kModeReplay) {
-    store(word, value & FUTEX_WAITERS);
+    while (!futex_word_set((uint32_t*)word, &value, value & FUTEX_WAITERS)) {}
+    uint32_t free = FUTEX_WAITERS;
     if ((value & FUTEX_WAITERS) &&
         native(sys::futex, word, FUTEX_WAKE | (frame->rsi & FUTEX_PRIVATE_FLAG), 1, 0, 0, 0) <= 0)
-      store(word, 0);
+      futex_word_set((uint32_t*)word, &free, 0);  // unless another thread has taken the mutex meanwhile
   }
   finish(frame, area, 0, word);
 }
 
 }  // namespace
+
+bool futex_word_set(uint32_t* word, uint32_t* seen, uint32_t value) {
+  if (control.mode != kModeReplay)
+    return __atomic_compare_exchange_n(word, seen, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  friday_copy_out(word, &value, 4);
+  return true;
+}
 
 bool futex_inherits(const uint64_t* a) {
   const uint64_t operation = a[1] & kFutexCommand;

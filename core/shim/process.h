@@ -172,6 +172,10 @@ void leave_process(ThreadArea* area);  // the handler's last step: gives back ev
 // ---- futex.cc: futexes with priority inheritance
 bool futex_inherits(const uint64_t* arguments);
 void do_futex_inheriting(CallFrame* frame, ThreadArea* area);
+// Changes a futex word of the program from `*seen` to `value` in one step, as the kernel does: on standby the program's
+// threads run beside this one, and other processes may share the memory. False: the word had another value, which is in
+// `*seen` now. A replay runs nothing beside, so it stores the value.
+bool futex_word_set(uint32_t* word, uint32_t* seen, uint32_t value);
 
 // ---- robust.cc: robust mutexes whose owner ends (set_robust_list(2))
 // The thread ends by a system call: releases its mutexes as the kernel would do.

@@ -62,13 +62,13 @@ void each_word(const ThreadArea* area, Use&& use) {
 // What the kernel does for a mutex whose owner ends (handle_futex_death() in kernel/futex/core.c), with recorded thread
 // ids.
 void give_back(const ThreadArea* area, uint32_t* word, bool pending) {
-  const uint32_t value = *word;
+  uint32_t value = __atomic_load_n(word, __ATOMIC_SEQ_CST);
   const bool wakes = control.mode != kModeReplay;
   // The thread may have been woken for the mutex and have ended before it took it, so another waiter is woken.
   if (pending && !(value & FUTEX_TID_MASK) && wakes) native(sys::futex, word, FUTEX_WAKE, 1, 0, 0, 0);
-  if ((value & FUTEX_TID_MASK) != area->tid) return;
-  const uint32_t now = (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
-  friday_copy_out(word, &now, 4);
+  do {
+    if ((value & FUTEX_TID_MASK) != area->tid) return;
+  } while (!futex_word_set(word, &value, (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED));
   if ((value & FUTEX_WAITERS) && wakes) native(sys::futex, word, FUTEX_WAKE, 1, 0, 0, 0);
 }
 
