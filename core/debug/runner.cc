@@ -271,6 +271,19 @@ Result<std::string> mi_step(const std::string& command) {
               "until LOCATION",
               command);
 }
+
+// gdb sets a breakpoint where the selected frame returns to, and takes the program for running from then on if it
+// cannot, as where it has taken something else for a caller.
+Result<void> check_caller(GdbLink& gdb, Pump& pump) {
+  auto read = gdb.console(
+      "python frame = gdb.selected_frame().older(); frame is None or gdb.selected_inferior().read_memory(frame.pc(), "
+      "1)",
+      pump);
+  if (!read && read.error().code == ErrorCode::bad_input)
+    return fail(ErrorCode::unsupported,
+                "where this function returns to is not known: what looks like its caller is no code");
+  return read ? Result<void>() : std::unexpected(read.error());
+}
 }  // namespace
 
 Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
@@ -284,6 +297,9 @@ Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
   if (auto stop = judge_pending()) return std::move(*stop);
   last_client_stop_.reset();
   FRIDAY_TRY(mi, mi_step(command));
+  if (command == "finish")
+    if (auto caller = check_caller(*l, gdbs_); !caller)
+      return fail(caller.error().code, "node {} cannot finish here: {}", id, caller.error().message);
   const Running running(gdbs_);
   auto done = l->execute(mi, gdbs_);
   if (!done) {
