@@ -227,7 +227,7 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
 }
 
 int run_until(const RecordOptions& options, const GroupSpec& group, const GroupRunOptions& run) {
-  UntilOptions until{options.until_failure, options.failures, {}, options.quiet};
+  UntilOptions until{.runs = options.until_failure, .failures = options.failures, .quiet = options.quiet};
   if (!options.keep.empty()) {
     auto keep = parse_keep(options.keep);
     if (!keep) return complain("record", keep.error());

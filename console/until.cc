@@ -98,7 +98,9 @@ class Series {
   SeriesEnd run() {
     auto first = prepare();
     if (!first) return {SeriesEnd::How::failed, complain(until_.command, first.error())};
-    for (unsigned i = 0; i < until_.runs && failed_ < until_.failures && !interrupts_.came(); i++) {
+    for (unsigned i = 0;
+         i < until_.runs && failed_ < until_.failures && rows_.size() - failed_ < until_.others && !interrupts_.came();
+         i++) {
       auto done = run_one(*first + i);
       if (!done) {
         line_.clear();

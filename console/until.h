@@ -20,7 +20,8 @@ Result<Keep> parse_keep(const std::string& text);
 struct UntilOptions {
   unsigned runs = 1;
   unsigned failures = 1;  // how many runs must fail until the end
-  Keep keep;
+  unsigned others = ~0u;  // or how many must end otherwise
+  Keep keep{};
   bool quiet = false;
   const char* command = "record";  // the subcommand, for messages
   bool for_study = false;          // the last line says nothing of where the runs are listed, as a comparison follows

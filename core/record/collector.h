@@ -113,6 +113,8 @@ class Collector {
   size_t alive() const { return open_.size(); }
   // True if the options are strict and a node has made a system call that is not handled.
   bool must_stop() const { return must_stop_; }
+  // The order of messages that was to be forced could not come true, and the run shall end then.
+  bool order_failed() const { return shaper_ && shaper_->has_failed(); }
   // Truncates and compresses the traces and writes the last node.json files; with `hurry`, starts no more compression.
   // The destructor calls it too.
   void finish(bool hurry = false);

@@ -148,7 +148,7 @@ void Collector::handle(Node& node) {
                       std::span(held_bytes_).first(static_cast<size_t>(got) - sizeof request), std::move(passed));
       break;
     case shim::kHandled:
-      if (shaper_) shaper_->handled(request.inode);
+      if (shaper_) shaper_->told(request.inode);
       break;
     case shim::kLetGo:
       if (shaper_) shaper_->let_go(node.origin.name, request);

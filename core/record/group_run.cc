@@ -161,6 +161,9 @@ Result<GroupRun> run_group_once(const GroupSpec& group, const GroupRunOptions& o
   } else if (run.launch.ended_by == GroupEnd::interrupted) {
     run.result = GroupRun::Result::interrupted;
     run.why = "interrupted";
+  } else if (run.launch.ended_by == GroupEnd::not_forced) {
+    run.result = GroupRun::Result::undecided;
+    run.why = "stopped, since the order could not come true";
   } else {
     FRIDAY_TRY_VOID(Judge(filled, options, run).judge());
   }

@@ -412,6 +412,7 @@ class Group {
 
   std::optional<GroupEnd> reason_to_stop() const {
     if (collector_.must_stop()) return GroupEnd::strict;
+    if (collector_.order_failed()) return GroupEnd::not_forced;
     if (network_ && network_->is_lost()) return GroupEnd::network_lost;
     if (!not_ready_.empty()) return GroupEnd::not_ready;
     const Running* last = latest(spec_.stop_when_ends);

@@ -43,6 +43,7 @@ enum class GroupEnd {
   interrupted,     // a signal to this process
   strict,          // a system call that is not handled
   not_ready,       // a program was not ready in time, or ended before it was
+  not_forced,      // the order of messages that was to be forced could not come true (ShaperOptions::stops)
   network_lost,    // the relay of the group's network ended
 };
 

@@ -108,6 +108,11 @@ std::string Shaper::owner_of(uint64_t inode) {
   return *names.begin();
 }
 
+// Whether no process has this end of a connection any more. One that nobody has accepted yet is not known.
+bool Shaper::is_gone(uint64_t inode) {
+  return inode && std::ranges::none_of(processes_(), [&](pid_t pid) { return has_inode(pid, inode); });
+}
+
 void Shaper::find_peer(Connection& connection) {
   if (!connection.known && connection.fd) {
     if (auto known = connection_of(connection.fd.get())) connection.known = *known;
@@ -168,7 +173,7 @@ void Shaper::judge(const std::string& from, const Connection& connection, uint64
              held ? "is held back" : "is the next one of the order");
   messages_[ticket] = {connection.inode, sent + length, held, !held};
   held_ += held;
-  if (!held && !judge_->is_over() && is_behind_held(connection, ticket)) give_up(kStuck);
+  if (!held && !judge_->is_over() && judge_->is_one_line() && is_behind_held(connection, ticket)) give_up(kStuck);
 }
 
 // Whether a message waits for another one on the same connection that must wait for it. `ticket` may not be queued yet.
@@ -187,8 +192,11 @@ void Shaper::pump(Connection& connection) {
     Piece& piece = connection.queue.front();
     if (const auto message = messages_.find(piece.message); message != messages_.end()) {
       if (message->second.held) return;
+      if (!message->second.is_sent && message->second.watched) {
+        connection.watched.push_back(piece.message);
+        want(connection);
+      }
       message->second.is_sent = true;
-      if (message->second.watched) begin_watch(connection, message->second);
     }
     if (!write_piece(connection, piece)) break;
     const bool is_last = piece.is_last;
@@ -262,32 +270,54 @@ void Shaper::lose(Ticket ticket) {
   judge_->lost(ticket);
 }
 
-// From now on the receiver tells when it has handled what it gets up to the end of this message. If it is not known
-// yet, look() tries again.
-void Shaper::begin_watch(const Connection& connection, Message& message) {
+// From now on the receiver tells when it has received, and handled, what it gets up to the end of the next message for
+// which that is wanted. If it is not known yet, look() tries again.
+void Shaper::want(Connection& connection) {
+  std::erase_if(connection.watched, [&](Ticket each) { return !messages_.contains(each); });
   shim::ShapedEnd* peer = connection.peer ? shim::shaped_end(*area_, connection.peer) : nullptr;
-  if (!peer || message.wanted) return;
-  message.wanted = true;
-  __atomic_store_n(&peer->wanted, message.end, __ATOMIC_SEQ_CST);
+  if (!peer || connection.watched.empty()) return;
+  by_peer_[connection.peer] = connection.inode;
+  uint64_t received = 0;
+  for (Ticket each : connection.watched) {
+    Message& message = messages_.at(each);
+    message.wanted = true;
+    if (!received && !message.received) received = message.end;
+  }
+  __atomic_store_n(&peer->wanted_received, received, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&peer->wanted_handled, messages_.at(connection.watched.front()).end, __ATOMIC_SEQ_CST);
 }
 
-void Shaper::handled(uint64_t inode) {
-  const shim::ShapedEnd* end = shim::shaped_end(*area_, inode);
-  if (!end) return;
-  const uint64_t handled = __atomic_load_n(&end->handled, __ATOMIC_SEQ_CST);
-  std::vector<Ticket> done;
-  for (const auto& [ticket, message] : messages_) {
-    const auto connection = connections_.find(message.inode);
-    const bool is_here = connection != connections_.end() && connection->second.peer == inode;
-    if (message.watched && message.is_sent && is_here && handled >= message.end) done.push_back(ticket);
+// Takes note of what the receiver has received and handled, also what it had before it was wanted.
+void Shaper::follow(Connection& connection) {
+  const shim::ShapedEnd* peer = connection.peer ? shim::shaped_end(*area_, connection.peer) : nullptr;
+  for (bool more = peer; more;) {
+    want(connection);
+    more = false;
+    const uint64_t handled = __atomic_load_n(&peer->handled, __ATOMIC_SEQ_CST);
+    const uint64_t received = __atomic_load_n(&peer->received, __ATOMIC_SEQ_CST);
+    const std::deque<Ticket> watched = connection.watched;
+    for (Ticket each : watched) {
+      Message& message = messages_.at(each);
+      if (received < message.end) break;
+      const bool is_handled = handled >= message.end;
+      if (message.received && !is_handled) continue;
+      more = true;
+      note_progress();
+      if (!message.received) judge_->received(each);
+      message.received = true;
+      if (!is_handled) continue;
+      FRIDAY_LOG(record, info, "message {} was handled", each);
+      messages_.erase(each);
+      judge_->handled(each);
+    }
   }
-  for (Ticket ticket : done) {
-    FRIDAY_LOG(record, info, "message {} was handled", ticket);
-    messages_.erase(ticket);
-    note_progress();
-    judge_->handled(ticket);
-  }
-  if (!done.empty()) release();
+}
+
+void Shaper::told(uint64_t inode) {
+  const auto known = by_peer_.find(inode);
+  if (known == by_peer_.end()) return;
+  follow(connections_[known->second]);
+  release();
 }
 
 // Sends what the judge lets go.
@@ -303,7 +333,7 @@ void Shaper::release() {
       if (!watched) messages_.erase(found);
       Connection& connection = connections_[inode];
       pump(connection);
-      if (watched && !judge_->is_over() && is_behind_held(connection, ticket)) judge_->give_up(kStuck);
+      if (watched && !judge_->is_over() && judge_->is_one_line() && is_behind_held(connection, ticket)) abandon(kStuck);
     }
   }
   if (!judge_->is_over()) return;
@@ -311,9 +341,14 @@ void Shaper::release() {
   std::erase_if(messages_, [](const auto& each) { return !each.second.held; });
 }
 
-void Shaper::give_up(const std::string& why) {
+void Shaper::abandon(const std::string& why) {
   FRIDAY_LOG(record, info, "the order is given up: {}", why);
+  has_given_up_ = true;
   judge_->give_up(why);
+}
+
+void Shaper::give_up(const std::string& why) {
+  abandon(why);
   release();
 }
 
@@ -337,7 +372,8 @@ int Shaper::due_ms() const {
     if (message.watched && message.is_sent && !message.wanted)
       return Clock::now() - progress_ < kOftenFor ? kLookAgainMs : kLookAgainLaterMs;
   const auto left = progress_ + options_.patience - Clock::now();
-  return static_cast<int>(std::max<int64_t>(1, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+  constexpr int64_t kLongest = 60'000;  // ms
+  return static_cast<int>(std::clamp<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 1, kLongest));
 }
 
 void Shaper::look() {
@@ -345,16 +381,20 @@ void Shaper::look() {
   if (__atomic_load_n(&area_->full, __ATOMIC_RELAXED))
     return give_up(
         fmt::format("there were more than {} connections, of which no more can be watched", shim::kMaxShapedEnds));
-  std::set<uint64_t> peers;
-  for (auto& [ticket, message] : messages_) {
-    if (!message.watched || !message.is_sent) continue;
-    Connection& connection = connections_[message.inode];
+  std::set<uint64_t> watched;
+  for (const auto& [ticket, message] : messages_)
+    if (message.watched && message.is_sent) watched.insert(message.inode);
+  for (uint64_t inode : watched) {
+    Connection& connection = connections_[inode];
     if (!connection.peer) find_peer(connection);
-    begin_watch(connection, message);
-    if (connection.peer) peers.insert(connection.peer);
+    follow(connection);
   }
-  for (uint64_t peer : peers) handled(peer);  // it may have been before that was wanted
+  release();
   if (judge_->is_over() || messages_.empty() || Clock::now() - progress_ < options_.patience) return;
+  if (held_ && judge_->do_without()) {
+    note_progress();
+    return release();
+  }
   if (held_)
     return give_up(fmt::format("{:g} s have passed without {}",
                                std::chrono::duration<double>(options_.patience).count(), judge_->waits_for()));
@@ -362,7 +402,7 @@ void Shaper::look() {
   note_progress();
   std::vector<Ticket> gone;
   for (const auto& [ticket, message] : messages_)
-    if (message.watched && owner_of(connections_[message.inode].peer).empty()) gone.push_back(ticket);
+    if (message.watched && is_gone(connections_[message.inode].peer)) gone.push_back(ticket);
   for (Ticket ticket : gone) lose(ticket);
   release();
 }

@@ -48,9 +48,15 @@ class MessageJudge {
   // The lengths of the messages that stand in what one call has sent.
   virtual std::vector<size_t> messages_in(std::span<const std::byte> bytes) const = 0;
   virtual Verdict sent(const Sent& message) = 0;
-  virtual void handled(Ticket ticket) = 0;  // a message that is watched
-  virtual void lost(Ticket ticket) = 0;     // one that is watched or kept: its connection is gone
+  virtual void received(Ticket ticket) = 0;  // a message that is watched, as a whole
+  virtual void handled(Ticket ticket) = 0;
+  virtual void lost(Ticket ticket) = 0;  // one that is watched or kept: its connection is gone
   virtual void give_up(const std::string& why) = 0;
+  // Whether each message of the order waits for the one before. Then one that is next must not stand behind one, on the
+  // same connection, that is held.
+  virtual bool is_one_line() const = 0;
+  // Nothing has come for long: goes on without what is waited for. False: the order is to be given up.
+  virtual bool do_without() = 0;
   // Which of those kept are to be sent now, in this order. Asked after each of the calls above.
   virtual std::vector<Released> release() = 0;
   virtual bool is_over() const = 0;  // whatever comes now may pass, and nothing is watched
@@ -64,6 +70,7 @@ struct ShaperOptions {
   std::vector<std::string> words;
   shim::HandledWhen handled_when = shim::kHandledAtWait;
   std::chrono::nanoseconds patience = std::chrono::seconds(10);  // how long nothing may happen while something is held
+  bool stops = false;  // when the order is given up, the run ends (Shaper::has_failed)
 };
 
 class Shaper {
@@ -76,12 +83,14 @@ class Shaper {
 
   // A request of a shim (kToSend). `fd`: the descriptor that came with it.
   void take(const std::string& from, const shim::Request& request, std::span<const std::byte> bytes, UniqueFd fd);
-  void handled(uint64_t inode);                                        // kHandled
+  void told(uint64_t inode);                                           // kHandled
   void let_go(const std::string& from, const shim::Request& request);  // kLetGo
   // What waits for room in a socket or pipe, and when to look again, in milliseconds; -1: not before something comes.
   void add_to(PollSet& set);
   int due_ms() const;
   void look();  // at all that is due
+  // The order was given up while the programs ran, and ShaperOptions::stops says that the run ends then.
+  bool has_failed() const { return options_.stops && has_given_up_; }
   // Sends all that is left, as far as the receivers take it.
   void let_all_go(const std::string& why);
 
@@ -99,7 +108,8 @@ class Shaper {
     uint64_t inode, end;  // of which connection; ShapedEnd::sent behind it
     bool held = false, watched = false;
     bool is_sent = false;  // the first piece of it, at least
-    bool wanted = false;   // its receiver knows that it is waited for
+    bool wanted = false;   // its receiver is known, and tells when it has received and handled it
+    bool received = false;
   };
   struct Connection {
     UniqueFd fd;                   // as long as there is something to send
@@ -107,6 +117,7 @@ class Shaper {
     std::optional<KnownConnection> known{};
     std::string to;
     std::deque<Piece> queue;
+    std::deque<Ticket> watched;  // messages that were sent, whose receiver tells what becomes of them, in their order
     bool blocked = false, broken = false;
     bool taking = false;  // more is about to be queued
   };
@@ -119,14 +130,17 @@ class Shaper {
         processes_(std::move(processes)) {}
   void find_peer(Connection& connection);
   std::string owner_of(uint64_t inode);
+  bool is_gone(uint64_t inode);
   void judge(const std::string& from, const Connection& connection, uint64_t sent, Piece& piece, uint64_t length);
   void pump(Connection& connection);
   bool write_piece(Connection& connection, Piece& piece);
   void settle(Connection& connection, uint64_t bytes, bool is_last);
-  void begin_watch(const Connection& connection, Message& message);
+  void want(Connection& connection);
+  void follow(Connection& connection);
   void break_off(Connection& connection);
   void release();
   void lose(Ticket ticket);
+  void abandon(const std::string& why);
   void give_up(const std::string& why);
   bool is_behind_held(const Connection& connection, Ticket ticket) const;
   void note_progress() { progress_ = Clock::now(); }
@@ -139,9 +153,11 @@ class Shaper {
   size_t mapped_ = 0;
   void* mapping_ = nullptr;
   std::map<uint64_t, Connection> connections_;  // by inode
+  std::map<uint64_t, uint64_t> by_peer_;        // inodes of connections by those of their other ends
   std::map<Ticket, Message> messages_;          // that are held, under way or watched
   std::map<uint64_t, pid_t> owners_;            // by inode
   Ticket next_ = 1;
+  bool has_given_up_ = false;
   size_t held_ = 0;      // messages
   uint64_t queued_ = 0;  // bytes that wait, also behind what is held
   Clock::time_point progress_ = Clock::now();

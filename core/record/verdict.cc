@@ -65,7 +65,7 @@ std::string end_text(int wait_status) {
 
 std::optional<Failure> failure_of(const GroupSpec& group, const LaunchResult& result) {
   if (auto crash = crash_in(result)) return crash;
-  if (result.ended_by == GroupEnd::interrupted) return std::nullopt;
+  if (result.ended_by == GroupEnd::interrupted || result.ended_by == GroupEnd::not_forced) return std::nullopt;
   if (result.ended_by == GroupEnd::timeout)
     return Failure{fmt::format("hung: not ended after timeout = {:g} s{}", group.timeout, unfinished(result)),
                    kHungCode};

@@ -1,8 +1,8 @@
 // Futexes with priority inheritance (futex(2), FUTEX_LOCK_PI). For these the kernel writes thread ids into the futex
 // words at moments that no call of the program shows. So the shim builds them from plain futexes, with the same
 // contents of the words (Documentation/locking/pi-futex.rst): the owner's thread id, FUTEX_WAITERS, FUTEX_OWNER_DIED.
-// While a process is recorded, only one of its threads runs at a time, so there is no priority to inherit. The words have
-// recorded thread ids, while recording and at replay.
+// While a process is recorded, only one of its threads runs at a time, so there is no priority to inherit. The words
+// have recorded thread ids, while recording and at replay.
 #include <linux/futex.h>
 
 #include "core/shim/calls.h"
@@ -135,8 +135,9 @@ void unlock(CallFrame* frame, ThreadArea* area) {
   uint32_t value;
   if (!load(word, &value)) return finish(frame, area, -EFAULT);
   if ((value & FUTEX_TID_MASK) != area->tid) return finish(frame, area, -EPERM);
-  // Nobody but the owner takes its thread id out of the word; the others set FUTEX_WAITERS there. The thread that is woken takes the mutex, unless another one does before. A thread that is about to wait finds that
-  // the word has changed, so it does not sleep.
+  // Nobody but the owner takes its thread id out of the word; the others set FUTEX_WAITERS there. The thread that is
+  // woken takes the mutex, unless another one does before. A thread that is about to wait finds that the word has
+  // changed, so it does not sleep.
   if (control.mode != kModeReplay) {
     while (!futex_word_set((uint32_t*)word, &value, value & FUTEX_WAITERS)) {}
     uint32_t free = FUTEX_WAITERS;

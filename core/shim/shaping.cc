@@ -159,16 +159,25 @@ bool is_broken(int fd) {
   return peer.revents & (POLLHUP | POLLNVAL | (pipe ? POLLERR : 0));
 }
 
+// Tells the collector if `count` is as large as was wanted.
+void tell_if_wanted(ShapedEnd* end, uint64_t count, uint64_t* wanted) {
+  uint64_t limit = __atomic_load_n(wanted, __ATOMIC_SEQ_CST);
+  if (limit && count >= limit &&
+      __atomic_compare_exchange_n(wanted, &limit, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+    collector_send(kHandled, 0, 0, nullptr, end->inode);
+}
+
+void note_received(ShapedEnd* end, uint64_t bytes) {
+  tell_if_wanted(end, __atomic_add_fetch(&end->received, bytes, __ATOMIC_SEQ_CST), &end->wanted_received);
+}
+
 void tell_handled(ShapedEnd* end) {
   const uint64_t received = __atomic_load_n(&end->received, __ATOMIC_SEQ_CST);
   uint64_t before = __atomic_load_n(&end->handled, __ATOMIC_SEQ_CST);
   do {
     if (received <= before) return;
   } while (!__atomic_compare_exchange_n(&end->handled, &before, received, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
-  uint64_t wanted = __atomic_load_n(&end->wanted, __ATOMIC_SEQ_CST);
-  if (wanted && received >= wanted &&
-      __atomic_compare_exchange_n(&end->wanted, &wanted, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-    collector_send(kHandled, 0, 0, nullptr, end->inode);
+  tell_if_wanted(end, received, &end->wanted_handled);
 }
 
 // What the thread has received of this end is handled.
@@ -348,7 +357,7 @@ void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info,
       __atomic_add_fetch(&end->sent, (uint64_t)result, __ATOMIC_SEQ_CST);
     ShapedEnd* end = info.flags & kKeepsSource ? nullptr : shaped((int)a[copies_from(info.flags)]);
     if (!end) return;
-    __atomic_add_fetch(&end->received, (uint64_t)result, __ATOMIC_SEQ_CST);
+    note_received(end, (uint64_t)result);
     return tell_handled(end);
   }
   if (!(info.flags & (kIn | kOut))) return;
@@ -361,7 +370,7 @@ void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info,
     return;
   }
   if (message_flags(info, a) & kMsgPeek) return;
-  __atomic_add_fetch(&end->received, moved_bytes(a, info.outputs[0], result), __ATOMIC_SEQ_CST);
+  note_received(end, moved_bytes(a, info.outputs[0], result));
   Unhandled* own = of_thread(area);
   if (shapes->handled_when == kHandledAtAnswer) return;
   if (shapes->handled_when == kHandledAtReceipt || !own || own->count == kMostUnhandled) return tell_handled(end);

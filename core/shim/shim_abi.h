@@ -343,10 +343,11 @@ struct ShapedEnd {
   uint64_t sent;      // bytes that the programs believe sent
   uint64_t received;  // bytes that they have received
   uint64_t handled;   // how many of these count as handled (HandledWhen)
-  uint64_t wanted;    // not 0: the collector is told (kHandled) when `handled` is as large; then it becomes 0
-  uint32_t taken;     // messages, or pieces of them, that the collector was given to send: it has `passed` on so many,
-  uint32_t passed;    // futex. As long as it has not passed all on, it is given what follows, too
-  uint64_t queued;    // bytes of those that it has not passed on
+  // Not 0: the collector is told (kHandled) when `received`, or `handled`, is as large; then it becomes 0.
+  uint64_t wanted_received, wanted_handled;
+  uint32_t taken;   // messages, or pieces of them, that the collector was given to send: it has `passed` on so many,
+  uint32_t passed;  // futex. As long as it has not passed all on, it is given what follows, too
+  uint64_t queued;  // bytes of those that it has not passed on
 };
 // Of a message that may have to be held back: bytes that stand in it.
 struct HoldWord {
@@ -433,7 +434,7 @@ enum RequestKind : uint32_t {
   // A message, or a piece of one, that the program believes sent; its bytes follow the request, and the descriptor is
   // attached. The collector sends it, now or later (shaping.cc). No reply; ShapedEnd::passed changes.
   kToSend = 17,
-  kHandled = 18,  // ShapedEnd::handled of the end `inode` is what was wanted. No reply
+  kHandled = 18,  // ShapedEnd::received or ::handled of the end `inode` is what was wanted. No reply
   // The program is about to do what cannot be held back behind messages that are: everything of the end `inode` is to
   // be sent now. `text` says what it does. No reply; ShapedEnd::passed changes.
   kLetGo = 19,

@@ -1,48 +1,12 @@
 #include "core/study/forcing.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "core/study/shape.h"
-
 namespace friday {
 namespace {
-
-// What names and words of a message a class can be compared with.
-struct Looked {
-  Shape shape;
-  std::string whole;
-  std::vector<uint64_t> words;
-};
-
-Looked look_at(std::string_view bytes, uint64_t length) {
-  Looked out{shape_of(bytes, length), as_it_was(bytes, length), {}};
-  for (const Field& field : out.shape.fields)
-    if (!field.word.empty()) out.words.push_back(XXH3_64bits(field.word.data(), field.word.size()));
-  return out;
-}
-
-// Whether a role is the one that a class names, or one of several alike.
-bool is_role(const std::string& role, const std::string& named) {
-  if (role == named) return true;
-  return named.find('#') != std::string::npos && without_numbers(role) == named;
-}
-
-bool has_text(const Looked& looked, const MessageClass& message) {
-  if (looked.shape.masked == message.text || looked.whole == message.text) return true;
-  for (size_t field = 0; field < looked.shape.fields.size(); field++)
-    if (with_field(looked.shape, field) == message.text) return true;
-  return false;
-}
-
-bool is_of(const Looked& looked, const std::string& from, const std::string& to, const MessageClass& message) {
-  const bool is_there = to.empty() || message.to.empty() || is_role(to, message.to);
-  return is_there && is_role(from, message.from) && has_text(looked, message);
-}
 
 Result<MessageClass> class_of(const Naming& naming, uint32_t name) {
   const Identity& identity = naming.identities[name];
@@ -77,10 +41,6 @@ bool comes_before(const Naming& naming, const Order& order, bool holds, uint32_t
 
 }  // namespace
 
-std::string describe(const MessageClass& message) {
-  return fmt::format("`{}` from {}{}{}", message.text, message.from, message.to.empty() ? "" : " to ", message.to);
-}
-
 Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Order& order, bool holds) {
   if (order.has_one()) return std::nullopt;
   ForcedOrder out;
@@ -101,35 +61,17 @@ Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Orde
   return out;
 }
 
-std::string literal_of(const MessageClass& message) {
-  // A message that is no text is shown in words that do not stand in it, and a text may be shown on one line.
-  std::string best, piece;
-  const auto end = [&] {
-    const bool stands_for_something = piece == "(nil)" || piece == "null";  // of RESP and PostgreSQL
-    if (piece.size() > best.size() && !stands_for_something) best = piece;
-    piece.clear();
-  };
-  const size_t number = message.text.find_first_not_of("#0123456789");
-  if (number != std::string::npos && number > 0 && message.text.substr(number).starts_with(" bytes:")) return "";
-  for (char each : message.text) {
-    if (each == '#' || each == ' ' || each == ';') end();
-    else piece += each;
-  }
-  end();
-  return best;
-}
-
-bool Forcing::is_of_the_matter(const Message& message) const {
+bool StepForcing::is_of_the_matter(const Message& message) const {
   return std::ranges::find_first_of(message.words, first_words_) != message.words.end();
 }
 
-bool Forcing::fits(const Message& message, size_t step) const {
+bool StepForcing::fits(const Message& message, size_t step) const {
   return message.is_step[step] && (!order_.one_matter || step == 0 || is_of_the_matter(message));
 }
 
 // Whether a step of the order, or the end of it, must come before the message. Of which matter the order will be is
 // known only when the first step has come.
-bool Forcing::must_wait(const Message& message) const {
+bool StepForcing::must_wait(const Message& message) const {
   const size_t next = done_ + (watched_ ? 1 : 0);  // the first step of which nothing was sent
   if (next > 0 && message.is_kept_out && (!order_.one_matter || is_of_the_matter(message))) return true;
   for (size_t step = std::max<size_t>(next, 1); step < order_.steps.size(); step++)
@@ -137,15 +79,15 @@ bool Forcing::must_wait(const Message& message) const {
   return false;
 }
 
-void Forcing::watch(const Message& message) {
+void StepForcing::watch(const Message& message) {
   if (done_ == 0) first_words_ = message.words;
   watched_ = message.ticket;
 }
 
-Forcing::Verdict Forcing::sent(Ticket ticket, const std::string& from, const std::string& to, std::string_view bytes,
-                               uint64_t length) {
+Forcing::Verdict StepForcing::sent(Ticket ticket, const std::string& from, const std::string& to,
+                                   std::string_view bytes, uint64_t length) {
   if (is_complete() || given_up_) return Verdict::pass;
-  Looked looked = look_at(bytes, length);
+  LookedAt looked = look_at(bytes, length);
   Message message{ticket, std::vector<bool>(order_.steps.size()), false, std::move(looked.words)};
   for (size_t step = 0; step < order_.steps.size(); step++)
     message.is_step[step] = is_of(looked, from, to, order_.steps[step]);
@@ -159,7 +101,7 @@ Forcing::Verdict Forcing::sent(Ticket ticket, const std::string& from, const std
   return Verdict::hold;
 }
 
-std::vector<Forcing::Released> Forcing::release() {
+std::vector<Forcing::Released> StepForcing::release() {
   std::vector<Released> out;
   if (!watched_ && !is_complete() && !given_up_) {
     const auto next = std::ranges::find_if(held_, [&](const Message& each) { return fits(each, done_); });
@@ -179,18 +121,18 @@ std::vector<Forcing::Released> Forcing::release() {
   return out;
 }
 
-void Forcing::handled(Ticket ticket) {
+void StepForcing::handled(Ticket ticket) {
   if (watched_ != ticket) return;
   watched_.reset();
   done_++;
 }
 
-void Forcing::lost(Ticket ticket) {
+void StepForcing::lost(Ticket ticket) {
   if (watched_ == ticket) watched_.reset();
   std::erase_if(held_, [&](const Message& each) { return each.ticket == ticket; });
 }
 
-std::string Forcing::waits_for() const {
+std::string StepForcing::waits_for() const {
   if (given_up_) return "nothing: the order was given up";
   if (is_complete()) return "nothing: the order has come true";
   const MessageClass& next = order_.steps[done_];

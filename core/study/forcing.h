@@ -16,18 +16,11 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/study/message_class.h"
 #include "core/study/naming.h"
 #include "core/study/orders.h"
 
 namespace friday {
-
-// Messages as a comparison names them: who sends them to whom, and a class of their contents (Identity::text).
-struct MessageClass {
-  std::string from, to;  // roles, or what is said for several alike ("client-#"); an empty `to`: whoever it is
-  std::string text;      // as they are shown, with "#" for every number, for all but one, or for none
-};
-// For example "`SET price:f1 #` from crawler to redis".
-std::string describe(const MessageClass& message);
 
 struct ForcedOrder {
   // These are handled one after the other: the second only when the first was, and so on.
@@ -47,12 +40,10 @@ struct ForcedOrder {
 // goes to somebody, who was not recorded.
 Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Order& order, bool holds);
 
-// Pieces of text of which each message of the class has one, as it was sent, so that most others can be let through
-// without a look at them. Empty: any message may be of the class.
-std::string literal_of(const MessageClass& message);
-
+// An order that is under way in a run.
 class Forcing {
  public:
+  virtual ~Forcing() = default;
   using Ticket = uint64_t;
   // What is to be done with a message: send it; send it, and say when it was handled; keep it.
   enum class Verdict { pass, watch, hold };
@@ -62,29 +53,53 @@ class Forcing {
     bool operator==(const Released&) const = default;
   };
 
-  explicit Forcing(ForcedOrder order) : order_(std::move(order)) {}
-
   // A message is about to be sent. `from` and `to` are roles; `to` may be empty, if nobody knows who will receive it.
   // `bytes` are its first ones, `length` all. `ticket` names it from here on.
-  Verdict sent(Ticket ticket, const std::string& from, const std::string& to, std::string_view bytes, uint64_t length);
-  // A message that is watched was handled.
-  void handled(Ticket ticket);
-  // A message that is watched or held will never be handled, since its connection is gone. Of a watched one the order
-  // goes on with the next message like it.
-  void lost(Ticket ticket);
+  virtual Verdict sent(Ticket ticket, const std::string& from, const std::string& to, std::string_view bytes,
+                       uint64_t length) = 0;
+  // A message that is watched was received as a whole, or was handled.
+  virtual void received(Ticket ticket) = 0;
+  virtual void handled(Ticket ticket) = 0;
+  // A message that is watched or held will never be handled, since its connection is gone.
+  virtual void lost(Ticket ticket) = 0;
   // The order is given up: whatever comes is let through.
-  void give_up() { given_up_ = true; }
+  virtual void give_up() = 0;
+  // Nothing has come for long: goes on without what is waited for, if `may_leave_out` also without messages of the
+  // order that nobody has sent. False: that is not possible.
+  virtual bool do_without(bool may_leave_out) = 0;
   // What was held and is to be sent now, in this order. To be asked after each of the calls above.
-  std::vector<Released> release();
+  virtual std::vector<Released> release() = 0;
 
-  // Whether the order has come true: the last step was sent behind the others. Where something is kept out, it must
-  // have been handled, too.
-  bool is_complete() const { return done_ == order_.steps.size() || (is_last_sent() && order_.kept_out.empty()); }
-  // It has, or will unless the run ends before: then nothing that is kept out has come between.
-  bool is_last_sent() const { return done_ == order_.steps.size() || (watched_ && done_ + 1 == order_.steps.size()); }
-  bool is_given_up() const { return given_up_; }
+  // Whether whatever comes now may pass, as the order is complete.
+  virtual bool is_complete() const = 0;
+  // Whether the order has come true, or will unless the run ends before.
+  virtual bool came_true() const = 0;
+  virtual bool is_given_up() const = 0;
   // What it waits for, in words.
-  std::string waits_for() const;
+  virtual std::string waits_for() const = 0;
+};
+
+class StepForcing : public Forcing {
+ public:
+  explicit StepForcing(ForcedOrder order) : order_(std::move(order)) {}
+
+  Verdict sent(Ticket ticket, const std::string& from, const std::string& to, std::string_view bytes,
+               uint64_t length) override;
+  void received(Ticket) override {}
+  void handled(Ticket ticket) override;
+  // Of a watched message the order goes on with the next one like it.
+  void lost(Ticket ticket) override;
+  void give_up() override { given_up_ = true; }
+  bool do_without(bool) override { return false; }
+  std::vector<Released> release() override;
+
+  // The last step was sent behind the others. Where something is kept out, it must have been handled, too.
+  bool is_complete() const override { return done_ == order_.steps.size() || (came_true() && order_.kept_out.empty()); }
+  bool came_true() const override {
+    return done_ == order_.steps.size() || (watched_ && done_ + 1 == order_.steps.size());
+  }
+  bool is_given_up() const override { return given_up_; }
+  std::string waits_for() const override;
 
  private:
   struct Message {

@@ -3,9 +3,12 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <unordered_map>
 
@@ -40,6 +43,7 @@ class Values {
     if (named_.size() > kMostNames || !varies()) named_.clear();
   }
   bool has_name(uint64_t value) const { return named_.contains(value); }
+  const std::set<uint64_t>& named() const { return named_; }
 
  private:
   std::unordered_map<uint64_t, std::pair<uint32_t, uint32_t>> counts_;  // the run that had it last, and how many had it
@@ -49,14 +53,95 @@ class Values {
 // The events of one shape between two roles, in one direction.
 struct Kind {
   uint32_t identity, half, general;  // names: with the partner, or both ends, as one of several alike
+  uint32_t mask;                     // number of the shape's text
   std::vector<Values> fields;
   Values whole;
 };
 
-struct ShapedText {
-  Shape shape;
-  std::vector<uint64_t> values, words;  // by field
-  uint64_t whole = 0;
+// What of a run's messages names are made of. All texts of a run are read once, and the runs beside each other.
+class ShapedRun {
+ public:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  struct Text {
+    uint32_t mask;        // index in masks()
+    uint32_t first = 0;   // of its fields, in values_ and words_
+    uint32_t fields = 0;  // how many
+    uint64_t whole = 0;   // hash
+    uint64_t length = 0;  // with which it was read
+    bool binary = false;
+  };
+
+  // Of the first events. A message to somebody who was recorded, but did not receive it as long as the run lasted, has
+  // no text.
+  ShapedRun(const Talk& talk, size_t events) : of_text_(talk.texts.size()) {
+    of_event_.reserve(events);
+    for (const TalkEvent& event : std::span(talk.events).first(events)) {
+      const bool is_lost = event.sent && event.partner != TalkEvent::kOutside && event.text == TalkEvent::kUnknown;
+      of_event_.push_back(is_lost ? kNone : number_of(talk, event));
+    }
+    of_text_.clear();
+    mask_.clear();
+  }
+
+  const std::vector<std::string>& masks() const { return masks_; }
+  const std::vector<Text>& texts() const { return texts_; }
+  // Of an event: the index of its text, or kNone.
+  uint32_t text_of(size_t event) const { return of_event_[event]; }
+  // Hashes, by field. A word that does not count is 0.
+  std::span<const uint64_t> values_of(const Text& text) const {
+    return std::span(values_).subspan(text.first, text.fields);
+  }
+  std::span<const uint64_t> words_of(const Text& text) const {
+    return std::span(words_).subspan(text.first, text.fields);
+  }
+
+ private:
+  // Of a binary message the length is a part, and may be another one where the first bytes are the same.
+  uint32_t number_of(const Talk& talk, const TalkEvent& event) {
+    if (event.text == TalkEvent::kUnknown) {
+      const auto [known, is_new] = unknown_.try_emplace(event.length, texts_.size());
+      if (is_new) add("", event.length);
+      return known->second;
+    }
+    auto& known = of_text_[event.text];
+    for (const auto& [length, number] : known)
+      if (length == event.length || !texts_[number].binary) return number;
+    known.emplace_back(event.length, static_cast<uint32_t>(texts_.size()));
+    add(talk.texts[event.text], event.length);
+    return known.back().second;
+  }
+
+  void add(std::string_view text, uint64_t length) {
+    const Shape shape = shape_of(text, length);
+    const auto [known, is_new] = mask_.try_emplace(shape.masked, static_cast<uint32_t>(masks_.size()));
+    if (is_new) masks_.push_back(shape.masked);
+    texts_.push_back({known->second, static_cast<uint32_t>(values_.size()), static_cast<uint32_t>(shape.fields.size()),
+                      hash_of(text), length, shape.binary});
+    for (const Field& field : shape.fields) {
+      values_.push_back(hash_of(field.value));
+      words_.push_back(field.word.empty() ? 0 : hash_of(field.word));
+    }
+  }
+
+  std::vector<Text> texts_;
+  std::vector<std::string> masks_;
+  std::vector<uint64_t> values_, words_;
+  std::vector<uint32_t> of_event_;
+  // While they are read.
+  std::unordered_map<std::string, uint32_t> mask_;
+  std::vector<std::vector<std::pair<uint64_t, uint32_t>>> of_text_;
+  std::map<uint64_t, uint32_t> unknown_;
+};
+
+// Who says something of a shape to whom. Compared for each event, so by numbers.
+struct Use {
+  uint32_t role, partner;  // indices in Naming::roles
+  uint32_t mask;
+  uint32_t sent;
+  bool operator==(const Use&) const = default;
+};
+struct HashOfUse {
+  size_t operator()(const Use& use) const { return XXH3_64bits(&use, sizeof use); }
 };
 
 class Namer {
@@ -65,12 +150,18 @@ class Namer {
 
   Naming name() {
     find_alike();
+    find_roles();
     find_lengths();
+    read_texts();
     for (uint32_t run = 0; run < runs_.size(); run++) see(run);
     const auto count = static_cast<double>(runs_.size());
     for (Kind& kind : kinds_) {
       for (Values& field : kind.fields) field.choose(std::max(2.0, kFieldShare * count));
       kind.whole.choose(std::max(2.0, kWholeShare * count));
+      auto& named = naming_.named_values[masks_[kind.mask]];
+      named.resize(std::max(named.size(), kind.fields.size()));
+      for (size_t field = 0; field < kind.fields.size(); field++)
+        named[field].insert(kind.fields[field].named().begin(), kind.fields[field].named().end());
     }
     for (uint32_t run = 0; run < runs_.size(); run++) name(run);
     return std::move(naming_);
@@ -105,75 +196,82 @@ class Namer {
     }
   }
 
+  void find_roles() {
+    for (const StudiedRun& run : runs_) {
+      std::vector<uint32_t>& roles = roles_of_.emplace_back();
+      for (const std::string& name : run.talk.roles) roles.push_back(role(name));
+    }
+  }
+
   uint32_t general(uint32_t role) const { return role == TalkEvent::kOutside ? role : naming_.general[role]; }
 
-  // The shapes of a run's texts, as they are needed. Of a binary message the length is a part, and may be another one
-  // where the first bytes are the same.
-  class Shapes {
-   public:
-    explicit Shapes(const Talk& talk) : talk_(talk), known_(talk.texts.size()) {}
-    const ShapedText& of(const TalkEvent& event) {
-      if (event.text == TalkEvent::kUnknown)
-        return unknown_.try_emplace(event.length, shaped("", event.length)).first->second;
-      auto& known = known_[event.text];
-      for (const auto& [length, shape] : known)
-        if (length == event.length || !shape->shape.binary) return *shape;
-      known.emplace_back(event.length, std::make_unique<ShapedText>(shaped(talk_.texts[event.text], event.length)));
-      return *known.back().second;
-    }
-
-   private:
-    const Talk& talk_;
-    std::vector<std::vector<std::pair<uint64_t, std::unique_ptr<ShapedText>>>> known_;  // by text
-    std::map<uint64_t, ShapedText> unknown_;                                            // by length
-  };
-
-  static ShapedText shaped(std::string_view text, uint64_t length) {
-    ShapedText out{shape_of(text, length), {}, {}, hash_of(text)};
-    for (const Field& field : out.shape.fields) {
-      out.values.push_back(hash_of(field.value));
-      out.words.push_back(field.word.empty() ? 0 : hash_of(field.word));
-    }
-    return out;
+  void read_texts() {
+    shaped_.resize(runs_.size());
+    std::atomic<size_t> next = 0;
+    const auto work = [&] {
+      for (size_t run; (run = next++) < runs_.size();)
+        shaped_[run] = std::make_unique<ShapedRun>(runs_[run].talk, lengths_[run]);
+    };
+    std::vector<std::jthread> others;
+    for (unsigned i = 1; i < std::min<size_t>(std::thread::hardware_concurrency(), runs_.size()); i++)
+      others.emplace_back(work);
+    work();
   }
 
   // The kind of an event, which is made if it is new.
-  uint32_t kind_of(const Talk& talk, const TalkEvent& event, const Shape& shape) {
-    const uint32_t mine = role(talk.roles[event.role]);
-    const uint32_t other = event.partner == TalkEvent::kOutside ? event.partner : role(talk.roles[event.partner]);
-    const auto [known, is_new] = kind_of_.try_emplace({mine, other, event.sent, shape.masked}, kinds_.size());
+  uint32_t kind_of(uint32_t run, const TalkEvent& event, uint32_t mask, size_t fields) {
+    const uint32_t mine = roles_of_[run][event.role];
+    const uint32_t other = event.partner == TalkEvent::kOutside ? event.partner : roles_of_[run][event.partner];
+    const bool sent = event.sent != 0;
+    const auto [known, is_new] = kind_of_.try_emplace({mine, other, mask, sent}, kinds_.size());
     if (is_new) {
-      const bool sent = event.sent != 0;
-      Kind made{shape_name(mine, other, sent, shape.masked),
-                shape_name(mine, general(other), sent, shape.masked),
-                shape_name(general(mine), general(other), sent, shape.masked),
-                std::vector<Values>(shape.fields.size()),
+      Kind made{shape_name(mine, other, sent, mask),
+                shape_name(mine, general(other), sent, mask),
+                shape_name(general(mine), general(other), sent, mask),
+                mask,
+                std::vector<Values>(fields),
                 {}};
       kinds_.push_back(std::move(made));
     }
     return known->second;
   }
 
-  uint32_t shape_name(uint32_t role, uint32_t partner, bool sent, const std::string& masked) {
-    const auto [known, is_new] = shape_name_.try_emplace({role, partner, sent, masked}, naming_.identities.size());
-    if (is_new) naming_.identities.push_back({role, partner, sent, Identity::Level::shape, masked});
+  uint32_t shape_name(uint32_t role, uint32_t partner, bool sent, uint32_t mask) {
+    const auto [known, is_new] = shape_name_.try_emplace({role, partner, mask, sent}, naming_.identities.size());
+    if (is_new) naming_.identities.push_back({role, partner, sent, Identity::Level::shape, masks_[mask]});
+    return known->second;
+  }
+
+  // The number of a mask in all runs.
+  uint32_t mask(const std::string& text) {
+    const auto [known, is_new] = mask_.try_emplace(text, static_cast<uint32_t>(masks_.size()));
+    if (is_new) masks_.push_back(text);
     return known->second;
   }
 
   void see(uint32_t run) {
-    const Talk& talk = runs_[run].talk;
-    Shapes shapes(talk);
+    const ShapedRun& shaped = *shaped_[run];
+    std::vector<uint32_t> masks;
+    for (const std::string& text : shaped.masks()) masks.push_back(mask(text));
+    // By text: kinds for which its values were noted. More often than needed does no harm.
+    std::vector<std::array<uint32_t, 4>> noted(shaped.texts().size(), {kNoKind, kNoKind, kNoKind, kNoKind});
     std::vector<uint32_t>& kinds = kinds_of_.emplace_back();
-    for (const TalkEvent& event : std::span(talk.events).first(lengths_[run])) {
-      if (is_lost(event)) {
+    kinds.reserve(lengths_[run]);
+    for (size_t i = 0; i < lengths_[run]; i++) {
+      const uint32_t number = shaped.text_of(i);
+      if (number == ShapedRun::kNone) {
         kinds.push_back(kNoKind);
         continue;
       }
-      const ShapedText& text = shapes.of(event);
-      kinds.push_back(kind_of(talk, event, text.shape));
+      const ShapedRun::Text& text = shaped.texts()[number];
+      kinds.push_back(kind_of(run, runs_[run].talk.events[i], masks[text.mask], text.fields));
+      auto& known = noted[number];
+      if (std::ranges::find(known, kinds.back()) != known.end()) continue;
+      if (const auto free = std::ranges::find(known, kNoKind); free != known.end()) *free = kinds.back();
       Kind& kind = kinds_[kinds.back()];
-      for (size_t field = 0; field < text.values.size(); field++) kind.fields[field].see(text.values[field], run);
-      if (text.values.size() > 1) kind.whole.see(text.whole, run);
+      const auto values = shaped.values_of(text);
+      for (size_t field = 0; field < values.size(); field++) kind.fields[field].see(values[field], run);
+      if (values.size() > 1) kind.whole.see(text.whole, run);
     }
   }
 
@@ -190,7 +288,7 @@ class Namer {
 
   void name(uint32_t run) {
     const Talk& talk = runs_[run].talk;
-    Shapes shapes(talk);
+    const ShapedRun& shaped = *shaped_[run];
     NamedRun out{.number = runs_[run].number, .failed = runs_[run].failed, .talk = &talk};
     for (size_t i = 0; i < lengths_[run]; i++) {
       const TalkEvent& event = talk.events[i];
@@ -201,20 +299,22 @@ class Namer {
         out.general.push_back(NamedRun::kNameless);
         continue;
       }
-      const ShapedText& text = shapes.of(event);
+      const ShapedRun::Text& text = shaped.texts()[shaped.text_of(i)];
       const Kind& kind = kinds_[number];
       out.names.push_back(kind.identity);
       if (kind.half != kind.identity) out.names.push_back(kind.half);
       out.general.push_back(kind.general);
-      for (size_t field = 0; field < text.values.size(); field++) {
-        if (kind.fields[field].has_name(text.values[field]))
-          out.names.push_back(identity(number, field, text.values[field], Identity::Level::field,
-                                       [&] { return with_field(text.shape, field); }));
-        if (text.words[field] && kind.fields[field].varies()) out.words.push_back(text.words[field]);
+      const std::string_view bytes = event.text == TalkEvent::kUnknown ? "" : std::string_view(talk.texts[event.text]);
+      const auto values = shaped.values_of(text), words = shaped.words_of(text);
+      for (size_t field = 0; field < values.size(); field++) {
+        if (kind.fields[field].has_name(values[field]))
+          out.names.push_back(identity(number, field, values[field], Identity::Level::field,
+                                       [&] { return with_field(shape_of(bytes, text.length), field); }));
+        if (words[field] && kind.fields[field].varies()) out.words.push_back(words[field]);
       }
       if (kind.whole.has_name(text.whole))
-        out.names.push_back(identity(number, text.values.size(), text.whole, Identity::Level::whole,
-                                     [&] { return as_it_was(talk.texts[event.text], event.length); }));
+        out.names.push_back(identity(number, values.size(), text.whole, Identity::Level::whole,
+                                     [&] { return as_it_was(bytes, text.length); }));
     }
     out.first_name.push_back(static_cast<uint32_t>(out.names.size()));
     out.first_word.push_back(static_cast<uint32_t>(out.words.size()));
@@ -235,11 +335,6 @@ class Namer {
     }
   }
 
-  // A message to somebody who was recorded, but did not receive it as long as the run lasted.
-  static bool is_lost(const TalkEvent& event) {
-    return event.sent && event.partner != TalkEvent::kOutside && event.text == TalkEvent::kUnknown;
-  }
-
   // Of a failing run nothing counts that happens later than any passing run lasts: who waits for an answer that does
   // not come sees more of everything than who does not wait.
   void find_lengths() {
@@ -258,8 +353,12 @@ class Namer {
   std::span<const StudiedRun> runs_;
   Naming naming_;
   std::map<std::string, uint32_t> role_of_;
-  std::map<std::tuple<uint32_t, uint32_t, bool, std::string>, uint32_t> shape_name_;
-  std::map<std::tuple<uint32_t, uint32_t, uint64_t, std::string>, uint32_t> kind_of_;
+  std::vector<std::unique_ptr<ShapedRun>> shaped_;  // by run
+  std::vector<std::string> masks_;                  // of all runs
+  std::unordered_map<std::string, uint32_t> mask_;
+  std::unordered_map<Use, uint32_t, HashOfUse> shape_name_;
+  std::unordered_map<Use, uint32_t, HashOfUse> kind_of_;
+  std::vector<std::vector<uint32_t>> roles_of_;  // by run and number in its talk
   std::vector<Kind> kinds_;
   std::vector<size_t> lengths_;                  // by run: how many of its events count
   std::vector<std::vector<uint32_t>> kinds_of_;  // by run and event
@@ -276,6 +375,12 @@ std::string without_numbers(const std::string& role) {
     else if (!out.ends_with('#')) out += '#';
   }
   return out;
+}
+
+bool Naming::has_named_value(const Shape& shape, size_t field) const {
+  const auto known = named_values.find(shape.masked);
+  return known != named_values.end() && field < known->second.size() &&
+         known->second[field].contains(hash_of(shape.fields[field].value));
 }
 
 Naming Naming::of(std::span<const StudiedRun> runs) { return Namer(runs).name(); }

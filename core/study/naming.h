@@ -6,10 +6,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/study/shape.h"
 #include "core/study/talk.h"
 
 namespace friday {
@@ -76,6 +79,10 @@ struct Naming {
   std::vector<uint32_t> general;   // by role: the one that is said for several alike, or the role itself
   std::vector<Identity> identities;
   std::vector<NamedRun> runs;  // of those that were given, in their order
+
+  // By the masked text of a shape and field: the values that many runs have there (hashes), which are parts of names.
+  std::map<std::string, std::vector<std::set<uint64_t>>> named_values;
+  bool has_named_value(const Shape& shape, size_t field) const;
 
   bool is_general(uint32_t role) const { return role >= first_general; }
   uint32_t first_general = 0;  // roles from here on are said for several alike

@@ -241,7 +241,7 @@ def test_what_cannot_be_forced(recorder, tmp_path):
     group.write_text('[group]\n[[node]]\nname = "it"\ncommand = ["/bin/true"]\n')
     assert "nothing to force" in said()
     assert "not both" in said(tmp_path, "1", "--order", order)
-    assert "needs --group" in said("--order", order)
+    assert "--order needs the group" in said("--order", order)
     for text in ("", "[]", "{}", '{"steps": [{"from": "a", "text": "b"}]}', '{"steps": [{"from": 1, "text": "b"}, 2]}'):
         order.write_text(text)
         assert "is no order of at least two messages" in said("--order", order, "--group", group, "-o", tmp_path / "out"), text
@@ -255,3 +255,51 @@ def test_what_cannot_be_forced(recorder, tmp_path):
     assert "damaged" in said(study, "1")
     (study / "study.json").unlink()
     assert "does not say of which group and script" in said(study, "1")
+
+
+def exact(recorder, tmp_path, group, messages, *options, times=1, timeout=60):
+    """The messages, each with the numbers of those that it waits for."""
+    order = tmp_path / "order.json"
+    order.write_text(json.dumps({"exact": [{"from": sender, "to": "server", "text": text, "after": [{"message": each} for each in after]} for sender, text, after in messages]}))
+    return recorder.run([recorder.friday, "force", "--order", order, "--group", group, "-o", tmp_path / "forced", "-n", str(times), "--json", *options], timeout=timeout)
+
+
+@pytest.mark.parametrize("how", ["loop", "threads"])
+def test_messages_that_wait_for_several(how, recorder, tmp_path):
+    group = group_of(tmp_path, how, {"a": ["a1", "a2"], "b": ["b1", "b2"], "c": ["c1"]})
+    order = [("c", "c#", []), ("b", "b#", [1]), ("a", "a#", [1, 2])]
+    done = exact(recorder, tmp_path, group, order, times=3)
+    result = json.loads(done.stdout)
+    assert done.returncode == 0 and result["forced"] == 3, done
+    for run in (2, 3):
+        said = heard(tmp_path, run)
+        assert said[0] == "c1" and said.index("b1") < said.index("a1"), said
+
+
+@pytest.mark.parametrize("when, forced, says, order", [
+    ("let-go", 0, "0.4 s have passed without `late` from slow to server (number 1) to be sent, before `early` from quick to server", ["early", "late"]),
+    ("skip", 0, "1 of 2 messages did not come, the first of them `late` from slow to server", ["early", "late"]),
+    ("stop", 0, "0.4 s have passed without `late` from slow to server", None),
+    ("wait", 1, "", ["late", "early"])])
+def test_what_is_done_when_nothing_comes(when, forced, says, order, recorder, tmp_path):
+    group = group_of(tmp_path, "loop", {"quick": ["early"], "slow": ["sleep=2", "late"]})
+    done = exact(recorder, tmp_path, group, [("slow", "late", []), ("quick", "early", [1])], "--when-stuck", when, "--patience", "0.4")
+    result = json.loads(done.stdout)
+    assert result["forced"] == forced and done.returncode == 1 - forced, done
+    assert says in (result["not_forced"][0]["why"] if result["not_forced"] else ""), result
+    if order: assert heard(tmp_path, 1) == order
+    else: assert json.loads((tmp_path / "forced" / "runs.jsonl").read_text())["result"] == "undecided"
+    recorder.none_left()
+
+
+@pytest.mark.parametrize("text", ['{"exact": 3}', '{"exact": []}', '{"exact": [{"from": "a", "to": "b", "text": "x"}]}',
+                                  '{"exact": [{"from": "a", "text": "x"}, {"from": "a", "to": "b", "text": "x"}]}',
+                                  '{"exact": [{"from": "a", "to": "b", "text": "x", "after": [{"message": 1}]}, {"from": "a", "to": "b", "text": "x"}]}',
+                                  '{"exact": [{"from": "a", "to": "b", "text": "x", "number": -1}, {"from": "a", "to": "b", "text": "x"}]}',
+                                  '{"exact": [{"from": "a", "to": "b", "text": "x"}, {"from": "a", "to": "b", "text": "y", "after": [{"message": 1, "until": "gone"}]}]}'])
+def test_a_file_that_holds_no_exact_order(text, recorder, tmp_path):
+    (tmp_path / "order.json").write_text(text)
+    group = group_of(tmp_path, "loop", {"quick": ["early"]})
+    done = recorder.run([recorder.friday, "force", "--order", tmp_path / "order.json", "--group", group, "-o", tmp_path / "forced"], timeout=30)
+    assert done.returncode == 2 and "is no order of at least two messages" in done.stderr, done
+    assert not (tmp_path / "forced").exists()

@@ -36,7 +36,7 @@ Verdict send(Forcing& forcing, Forcing::Ticket ticket, const std::string& from, 
 }
 
 TEST(Forcing, what_comes_too_early_waits_until_the_one_before_was_handled) {
-  Forcing forcing({{of("a", "x #"), of("b", "y #"), of("a", "z #")}, {}, false, {false, false, false}});
+  StepForcing forcing({{of("a", "x #"), of("b", "y #"), of("a", "z #")}, {}, false, {false, false, false}});
   EXPECT_EQ(send(forcing, 1, "b", "y 1"), Verdict::hold);
   EXPECT_EQ(send(forcing, 2, "b", "other"), Verdict::pass);
   EXPECT_EQ(send(forcing, 3, "c", "y 1"), Verdict::pass) << "from somebody else";
@@ -55,10 +55,10 @@ TEST(Forcing, what_comes_too_early_waits_until_the_one_before_was_handled) {
 }
 
 TEST(Forcing, the_same_message_twice_is_two_steps) {
-  Forcing forcing({{of("web", "GET price:f#"), of("crawler", "SET price:f1 #"), of("web", "GET price:f#")},
-                   {},
-                   false,
-                   {false, true, false}});
+  StepForcing forcing({{of("web", "GET price:f#"), of("crawler", "SET price:f1 #"), of("web", "GET price:f#")},
+                       {},
+                       false,
+                       {false, true, false}});
   EXPECT_EQ(send(forcing, 1, "crawler", "SET price:f1 100"), Verdict::pass) << "such come before it, too";
   EXPECT_EQ(send(forcing, 2, "web", "GET price:f1"), Verdict::watch);
   EXPECT_EQ(send(forcing, 3, "web", "GET price:f1"), Verdict::hold);
@@ -69,7 +69,7 @@ TEST(Forcing, the_same_message_twice_is_two_steps) {
 }
 
 TEST(Forcing, what_must_not_come_between_waits_for_the_end) {
-  Forcing forcing({{of("a", "x #"), of("a", "z #")}, {of("b", "y #")}, false, {false, false}});
+  StepForcing forcing({{of("a", "x #"), of("a", "z #")}, {of("b", "y #")}, false, {false, false}});
   EXPECT_EQ(send(forcing, 1, "b", "y 1"), Verdict::pass) << "before it has begun";
   EXPECT_EQ(send(forcing, 2, "a", "x 1"), Verdict::watch);
   EXPECT_EQ(send(forcing, 3, "b", "y 2"), Verdict::hold);
@@ -80,7 +80,7 @@ TEST(Forcing, what_must_not_come_between_waits_for_the_end) {
 }
 
 TEST(Forcing, one_matter_is_told_from_others_by_a_common_word) {
-  Forcing forcing({{of("a", "GET key:#"), of("b", "SET key:# #")}, {}, true, {false, false}});
+  StepForcing forcing({{of("a", "GET key:#"), of("b", "SET key:# #")}, {}, true, {false, false}});
   EXPECT_EQ(send(forcing, 1, "b", "SET key:1 5"), Verdict::hold) << "nobody knows yet of which matter it will be";
   EXPECT_EQ(send(forcing, 2, "b", "SET key:2 5"), Verdict::hold);
   EXPECT_EQ(send(forcing, 3, "a", "GET key:2"), Verdict::watch);
@@ -89,13 +89,13 @@ TEST(Forcing, one_matter_is_told_from_others_by_a_common_word) {
 }
 
 TEST(Forcing, alike_roles_are_one) {
-  Forcing forcing({{{"client-#", "db", "x 1"}, of("b", "y")}, {}, false, {false, false}});
+  StepForcing forcing({{{"client-#", "db", "x 1"}, of("b", "y")}, {}, false, {false, false}});
   EXPECT_EQ(send(forcing, 1, "client-7", "x 2"), Verdict::pass);
   EXPECT_EQ(send(forcing, 2, "client-7", "x 1", ""), Verdict::watch) << "nobody knows who will receive it";
 }
 
 TEST(Forcing, what_no_step_waits_for_any_more_is_let_go) {
-  Forcing forcing({{of("a", "x"), of("b", "y"), of("c", "z")}, {}, false, {false, false, false}});
+  StepForcing forcing({{of("a", "x"), of("b", "y"), of("c", "z")}, {}, false, {false, false, false}});
   EXPECT_EQ(send(forcing, 1, "a", "x"), Verdict::watch);
   EXPECT_EQ(send(forcing, 2, "b", "y"), Verdict::hold);
   EXPECT_EQ(send(forcing, 3, "b", "y"), Verdict::hold);
@@ -106,7 +106,7 @@ TEST(Forcing, what_no_step_waits_for_any_more_is_let_go) {
 }
 
 TEST(Forcing, what_is_kept_out_is_of_the_matter_too) {
-  Forcing forcing({{of("a", "GET key:#"), of("a", "SET key:# #")}, {of("b", "SET key:# #")}, true, {false, false}});
+  StepForcing forcing({{of("a", "GET key:#"), of("a", "SET key:# #")}, {of("b", "SET key:# #")}, true, {false, false}});
   EXPECT_EQ(send(forcing, 1, "a", "GET key:1"), Verdict::watch);
   EXPECT_EQ(send(forcing, 2, "b", "SET key:2 5"), Verdict::pass);
   EXPECT_EQ(send(forcing, 3, "b", "SET key:1 5"), Verdict::hold);
@@ -141,7 +141,7 @@ TEST(Forcing, messages_before_the_order_are_looked_up_where_it_comes_true) {
 }
 
 TEST(Forcing, giving_up_lets_everything_go) {
-  Forcing forcing({{of("a", "x"), of("b", "y"), of("c", "z")}, {}, false, {false, false, false}});
+  StepForcing forcing({{of("a", "x"), of("b", "y"), of("c", "z")}, {}, false, {false, false, false}});
   send(forcing, 1, "c", "z");
   send(forcing, 2, "b", "y");
   forcing.give_up();
@@ -151,7 +151,7 @@ TEST(Forcing, giving_up_lets_everything_go) {
 }
 
 TEST(Forcing, a_step_that_is_lost_is_waited_for_again) {
-  Forcing forcing({{of("a", "x"), of("b", "y")}, {}, false, {false, false}});
+  StepForcing forcing({{of("a", "x"), of("b", "y")}, {}, false, {false, false}});
   EXPECT_EQ(send(forcing, 1, "a", "x"), Verdict::watch);
   EXPECT_EQ(send(forcing, 2, "b", "y"), Verdict::hold);
   forcing.lost(1);
@@ -253,7 +253,7 @@ class Network {
   }
 
   const ForcedOrder order_;
-  Forcing forcing_;
+  StepForcing forcing_;
   std::mt19937 random_;
   std::map<std::string, std::deque<Forcing::Ticket>> queues_;
   std::map<Forcing::Ticket, char> kinds_;

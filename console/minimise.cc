@@ -1,0 +1,194 @@
+#include "console/minimise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "console/say.h"
+#include "core/base/counted.h"
+#include "core/study/minimise.h"
+
+namespace friday {
+namespace {
+
+// How many runs in succession must fail, so that it is by chance in one of a hundred trials at most, if so many runs
+// fail anyway.
+unsigned repeats_for(size_t failures, size_t runs) {
+  constexpr double kByChance = 0.01;
+  constexpr unsigned kLeast = 2, kMost = 20;
+  const double share = static_cast<double>(failures) / static_cast<double>(runs);
+  if (share >= 1) return kMost;
+  return std::clamp(static_cast<unsigned>(std::ceil(std::log(kByChance) / std::log(share))), kLeast, kMost);
+}
+
+class Search {
+ public:
+  Search(const GroupSpec& group, const ForcePlan& plan, const ForceOptions& options, const RunOrder& order,
+         std::string directory)
+      : group_(group), plan_(plan), options_(options), order_(order), directory_(std::move(directory)) {
+    out_.messages = order.size();
+    out_.repeats = repeats_for(plan.failures, plan.runs);
+  }
+
+  Result<Minimised> run() {
+    FRIDAY_TRY(kept, whole());
+    chain_ = {kept};
+    while (!out_.interrupted) {
+      kept = minimise(std::move(kept), [this](const std::vector<uint32_t>& some) { return test(some); });
+      if (error_) return std::unexpected(*error_);
+      if (out_.interrupted) break;
+      FRIDAY_TRY(holds, is_certain(kept));
+      if (holds || out_.interrupted) break;
+      FRIDAY_TRY_VOID(go_back());
+      if (out_.interrupted) break;
+      kept = chain_.back();
+    }
+    if (out_.interrupted && chain_.size() < 2)
+      return fail(ErrorCode::interrupted, "interrupted before any part of the order was found to be enough");
+    if (out_.interrupted) kept = chain_.back();
+    if (kept.empty())
+      return fail(ErrorCode::unsupported, "the group fails in {} of {} runs whatever the order of its messages is",
+                  out_.repeats, out_.repeats);
+    out_.order = order_.of_these(kept);
+    return std::move(out_);
+  }
+
+ private:
+  static constexpr unsigned kMostLeftOut = 3;   // in a run of the search
+  static constexpr unsigned kSurely = 20;       // runs
+  static constexpr unsigned kMostRepeats = 80;  // for a trial
+
+  Result<ForcedOutcome> try_out(const std::vector<uint32_t>& some, unsigned times, unsigned most_left_out) {
+    plan_.order = order_.of_these(some);
+    const double patience = options_.patience > 0 ? options_.patience : kUsualPatience;
+    auto outcome = run_forced(group_, plan_, options_.until,
+                              {.directory = directory_,
+                               .times = times,
+                               .others = 1,
+                               .record = !group_.predicates.empty(),  // they judge replays
+                               .quiet = true,
+                               .most_left_out = most_left_out,
+                               .patience = patience});
+    std::error_code error;
+    std::filesystem::remove_all(directory_, error);
+    if (outcome) out_.runs += outcome->runs;
+    if (outcome && outcome->end == SeriesEnd::How::interrupted) out_.interrupted = true;
+    if (outcome && outcome->end == SeriesEnd::How::failed)
+      return fail(ErrorCode::io, "a run could not be made, so that the search has ended");
+    return outcome;
+  }
+
+  void tell(size_t messages, const ForcedOutcome& outcome) const {
+    if (options_.quiet || options_.as_json || out_.interrupted) return;
+    const bool all = outcome.failed_alike == outcome.runs;
+    const std::string otherwise =
+        outcome.failed_otherwise.empty() ? "did not fail" : "failed otherwise: " + outcome.failed_otherwise;
+    say(stderr, "friday force: {}: {}{}\n", counted(messages, "message"),
+        all ? fmt::format("{} failed", counted(outcome.runs, "run"))
+            : fmt::format("run {} {}", outcome.runs, otherwise),
+        outcome.not_forced.empty() ? "" : fmt::format(" (not forced: {})", outcome.not_forced.back().second));
+  }
+
+  // The messages that come again, whose order makes the group fail.
+  Result<std::vector<uint32_t>> whole() {
+    std::vector<uint32_t> kept = plan_.common;
+    constexpr int kMostRounds = 10;
+    for (int round = 0; round < kMostRounds; round++) {
+      FRIDAY_TRY(outcome, try_out(kept, out_.repeats, static_cast<unsigned>(order_.size())));
+      tell(kept.size(), outcome);
+      if (out_.interrupted) return kept;
+      const std::string why = outcome.not_forced.empty() ? "" : outcome.not_forced.front().second;
+      if (outcome.failed_alike < outcome.runs)
+        return fail(ErrorCode::unsupported,
+                    "with the order of the {} forced that all failing runs have, only {} of {} failed as run {} did "
+                    "({}){}: it is not this order "
+                    "alone that makes it fail",
+                    counted(kept.size(), "message"), outcome.failed_alike, counted(outcome.runs, "run"), options_.run,
+                    plan_.why, why.empty() ? "" : "; " + why);
+      if (outcome.left_out.empty()) return kept;
+      std::vector<uint32_t> rest;
+      for (uint32_t i = 0; i < kept.size(); i++)
+        if (!outcome.left_out.contains(i)) rest.push_back(kept[i]);
+      out_.left_out += kept.size() - rest.size();
+      kept = std::move(rest);
+    }
+    return fail(ErrorCode::unsupported, "in each of {} other messages of run {} did not come again", kMostRounds,
+                options_.run);
+  }
+
+  // Whether the messages make so many runs fail that the search cannot have come by them by chance.
+  Result<bool> is_certain(const std::vector<uint32_t>& some) {
+    const unsigned times = std::max(kSurely, 2 * out_.repeats);
+    FRIDAY_TRY(outcome, try_out(some, times, kMostLeftOut));
+    tell(some.size(), outcome);
+    return outcome.failed_alike == times;
+  }
+
+  // Under a part of the order more runs fail than without any, so that one may have been taken for enough. Goes back to
+  // the fewest messages that surely are, from where the search goes on with twice as many runs for each trial.
+  Result<void> go_back() {
+    size_t sure = 0, too_few = chain_.size() - 1;  // the whole order is taken for sure
+    while (too_few - sure > 1) {
+      const size_t middle = sure + (too_few - sure) / 2;
+      FRIDAY_TRY(holds, is_certain(chain_[middle]));
+      if (out_.interrupted) break;
+      (holds ? sure : too_few) = middle;
+    }
+    if (out_.interrupted) return {};
+    chain_.resize(sure + 1);
+    out_.repeats *= 2;
+    if (out_.repeats > kMostRepeats)
+      return fail(
+          ErrorCode::unsupported,
+          "with parts of the order nearly all runs fail, and not all: no part of it can be told from the whole");
+    return {};
+  }
+
+  Tried test(const std::vector<uint32_t>& some) {
+    out_.tried++;
+    // A run that does not fail says nothing if the order did not come true in it: then it is tried once more.
+    for (const bool again : {true, false}) {
+      auto outcome = try_out(some, out_.repeats, kMostLeftOut);
+      if (!outcome) {
+        error_ = outcome.error();
+        return Tried::stop;
+      }
+      tell(some.size(), *outcome);
+      if (out_.interrupted) return Tried::stop;
+      if (outcome->failed_alike == out_.repeats) {
+        chain_.push_back(some);
+        return Tried::has;
+      }
+      if (!again || outcome->not_forced.empty()) break;
+    }
+    return Tried::lacks;
+  }
+
+  const GroupSpec& group_;
+  ForcePlan plan_;
+  const ForceOptions& options_;
+  const RunOrder& order_;
+  const std::string directory_;
+  Minimised out_;
+  std::vector<std::vector<uint32_t>> chain_;  // parts of the order that made runs fail, each a part of the one before
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<Minimised> minimise_order(const GroupSpec& group, ForcePlan& plan, const ForceOptions& options,
+                                 const std::string& directory) {
+  if (std::error_code error; std::filesystem::exists(directory, error))
+    return fail(ErrorCode::usage, "{} is there already: a search that was killed may have left it; remove it",
+                directory);
+  if (plan.failures == plan.runs)
+    return fail(ErrorCode::unsupported,
+                "all {} of the study have failed, so that no order is needed for that: nothing to minimise",
+                counted(plan.runs, "run"));
+  const RunOrder whole = *std::exchange(plan.whole, std::nullopt);  // large, and copied for no run
+  return Search(group, plan, options, whole, directory).run();
+}
+
+}  // namespace friday
