@@ -26,6 +26,7 @@
 #include "console/pack.h"
 #include "console/paths.h"
 #include "console/record.h"
+#include "console/refine.h"
 #include "console/replay.h"
 #include "console/report.h"
 #include "console/restore.h"
@@ -78,6 +79,7 @@ int main(int argc, char** argv) {
   friday::add_log_command(app, &status);
   friday::add_diagnose_command(app, &status);
   friday::add_force_command(app, &status);
+  friday::add_refine_command(app, &status);
   friday::add_compare_command(app, &status);
   friday::add_dump_command(app, &status);
   friday::add_doctor_command(app, &status);

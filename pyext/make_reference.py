@@ -29,6 +29,7 @@ SECTIONS = {
     "Sessions": ["open", "Session", "StopPoint", "Hit", "Cost"],
     "Nodes": ["Node", "Nodes", "Thread", "Place"],
     "Messages": ["Message"],
+    "Looks": ["look", "Look", "LookFrame", "Around"],
     "Recordings": ["Recording", "RecordedNode", "Event", "Transfer", "Channel", "Edge", "Step"],
     "Values": ["Snapshot", "Int", "Bool", "Char", "Enum", "Pointer", "Float", "Str", "Bytes", "Struct", "Array", "Items", "Map", "Raw"],
     "Violations": ["violation", "stop", "Violation", "Violated", "run_script"],

@@ -23,6 +23,7 @@ from .containers import Items, Map
 from .costs import Cost
 from .errors import (BadAddress, BadExpression, BadRecording, CallFailed, CodePlace, ComponentDied, Divergence, Error, NearEvent, NodeEnded,
                      NodeNotStarted, NoNode, NoSymbol, OptimizedOut, OutOfScope, Unsupported, UsageError)
+from .looking import Around, Look, LookFrame, look
 from .messages import Message
 from .nodes import Node, Nodes
 from .points import Hit, StopPoint

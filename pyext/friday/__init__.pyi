@@ -259,6 +259,38 @@ class Message:
     def missing(self) -> str | None: ...
     def to_json(self) -> dict[str, Any]: ...
 
+def look(session: Session, place: str | None=None, *, frames: int=12, depth: int=3, around: int=0, expressions: Sequence[str]=()) -> Look: ...
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    recording: str
+    node: str
+    mark: str
+    event: str
+    frames: tuple[LookFrame, ...]
+    returned: tuple[str | None, ...]
+    after: tuple[LookFrame, ...]
+    values: dict[str, Any]
+    around: tuple[Around, ...]
+    def to_json(self) -> dict[str, Any]: ...
+
+@dataclass(frozen=True, slots=True)
+class LookFrame:
+    function: str
+    place: str
+    library: str
+    arguments: dict[str, Any]
+    locals: dict[str, Any]
+    @property
+    def is_own(self) -> bool: ...
+    def rows(self) -> list[Any]: ...
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    number: int
+    text: str
+    stack: tuple[str, ...]
+
 class Recording:
     path: str
     nodes: tuple[RecordedNode, ...]
