@@ -8,6 +8,7 @@ import os
 import pathlib
 import time
 
+import planted
 from support import ROOT, Bench, Key, Number, Unavailable, beside_native, median
 
 NAME = "diagnose"
@@ -22,6 +23,12 @@ KEYS = {
     "forced_fail": Key("", ">= 0.95", "share of its forced runs that fail as the one that is forced, `friday force STUDY RUN`"),
     "forced_pass": Key("", ">= 0.95", "the same of a run that passed"),
     "unforced_fail": Key("", "", "share of its runs that fail by themselves"),
+    "top1": Key("", ">= 8", "of the ten order bugs of tests/apps/planted, how many stand at the first place of a study of 50 runs"),
+    "top3": Key("", "10", "at one of the first three"),
+    "content": Key("", "2", "of its two bugs that are a message's contents, how many are found, and not taken for an order"),
+    "invented": Key("", "<= 1", "of 20 studies whose failures are dealt out at random: how many claim something"),
+    "minimised": Key("", "<= 5", "messages that are left of a failing run of 10,000 events, `friday force STUDY RUN --minimise`"),
+    "minimise_runs": Key("", "", "how many runs of the group that took"),
     "schedule_ratio": Key("", ">= 0.99", "SET requests a second, record --schedule / native; server on one core, redis-benchmark on the other"),
     "schedule_ratio_one": Key("", "", "the same on one core, where nothing runs while the server waits"),
     "schedule_bytes_per_event": Key("bytes", "<= 16", "what is stored of it for each event, with --first-bytes 0"),
@@ -91,6 +98,33 @@ def booking(bench: Bench) -> dict[str, Number]:
     return found
 
 
+def planted_bugs(bench: Bench) -> dict[str, Number]:
+    found, claims, shuffles = {}, 0, 0
+    bugs = planted.BUGS[:2] if bench.quick else planted.BUGS
+    for bug in bugs:
+        place = bench.path(f"planted-{bug}")
+        place.mkdir()
+        study = planted.study(bench.friday, bug, place)
+        found[bug] = planted.place_of(bug, planted.compared(bench.friday, study))
+        for seed in range(2 if bug not in planted.CONTENT else 0):
+            claims += planted.compared(bench.friday, planted.shuffled(study, place / f"shuffled-{seed}", shuffles))["verdict"] in ("order", "content")
+            shuffles += 1
+    orders = [place for bug, place in found.items() if bug not in planted.CONTENT]
+    return {"top1": Number(sum(place == 1 for place in orders)), "top3": Number(sum(1 <= place <= 3 for place in orders)),
+            "content": Number(sum(found.get(bug, 0) == 1 for bug in planted.CONTENT)), "invented": Number(claims)}
+
+
+def minimised(bench: Bench) -> dict[str, Number]:
+    """Two lost an update in the register, while a third one asks so often that the run has 10,000 events."""
+    place = bench.path("minimised")
+    place.mkdir()
+    study = planted.study(bench.friday, "lost_update", place, runs=12, failures=1, pings=20 if bench.quick else 2500)
+    rows = [json.loads(line) for line in (study / "runs.jsonl").read_text().splitlines()]
+    failed = next(row["run"] for row in rows if row["result"] == "FAILED")
+    forced = json.loads(bench.run([bench.friday, "force", study, failed, "--minimise", "-n", 1, "--json"], timeout=3000))
+    return {"minimised": Number(len(forced["exact"])), "minimise_runs": Number(forced["search"]["runs"])}
+
+
 def scheduled(bench: Bench) -> dict[str, Number]:
     recording = bench.path("schedule-rec")
     found = beside_native(bench, "schedule_ratio", recording, ["--schedule", "--first-bytes", "0"])
@@ -101,4 +135,4 @@ def scheduled(bench: Bench) -> dict[str, Number]:
 
 
 def run(bench: Bench) -> dict[str, Number]:
-    return synthetic(bench) | booking(bench) | scheduled(bench)
+    return synthetic(bench) | booking(bench) | planted_bugs(bench) | minimised(bench) | scheduled(bench)
