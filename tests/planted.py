@@ -20,8 +20,8 @@ def truth(bug: str) -> dict:
 
 def study(friday: pathlib.Path, bug: str, place: pathlib.Path, runs: int = 50, failures: int = 8, pings: int = 0) -> pathlib.Path:
     """Makes a study of a bug in PLACE/study: so many runs, or more, at most three times as many, until so many have failed.
-    pings: how often a further client asks for something else."""
-    clients = truth(bug)["clients"] + (["pinger"] if pings else [])
+    pings: how often a client asks for something else, in the place of the one that does so at random."""
+    clients = [each for each in truth(bug)["clients"] if not pings or each != "noise"] + (["pinger"] if pings else [])
     python = f'"/usr/bin/python3", "{SERVICES}", "{bug}"'
     nodes = [f'[[node]]\nname = "server"\ncommand = [{python}, "server", "{{port:server}}", "{len(clients)}"]\nready = "output listening"\nstdout = "server.out"\n']
     nodes += [f'[[node]]\nname = "{name}"\ncommand = [{python}, "{name}", "{{port:server}}"]\nafter = ["server"]\n' for name in clients]
