@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import tomllib
@@ -58,13 +59,7 @@ def _shown(message: dict) -> tuple[str, str]:
 
 
 def _without_numbers(text: str) -> str:
-    out = ""
-    for each in text:
-        if not each.isdigit():
-            out += each
-        elif not out.endswith("#"):
-            out += "#"
-    return out
+    return re.sub(r"#?\d+", "#", text)
 
 
 def shuffled(directory: pathlib.Path, place: pathlib.Path, seed: int) -> pathlib.Path:

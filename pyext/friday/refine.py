@@ -124,7 +124,9 @@ def _returned_pair(left: Look, right: Look, a: LookFrame | None, b: LookFrame | 
         return what.returned[at] if at < len(what.returned) else None
     one, other = of(left, a), of(right, b)
     if one is not None and other is not None:
-        yield from (line for line in _rows([("returns", one)], [("returns", other)], True, "      ") if show_all or "|" in line)
+        a_row, b_row = [("returns", one)], [("returns", other)]
+        if show_all or _by_path(a_row) != _by_path(b_row):
+            yield from _rows(a_row, b_row, True, "      ")
 
 
 def _differences_as_json(left: Look, right: Look) -> Iterator[dict[str, Any]]:
