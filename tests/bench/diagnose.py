@@ -8,8 +8,9 @@ import os
 import pathlib
 import time
 
+from support import ROOT, Bench, Key, Number, Unavailable, beside_native, median  # puts tests/ on the path
+
 import planted
-from support import ROOT, Bench, Key, Number, Unavailable, beside_native, median
 
 NAME = "diagnose"
 KEYS = {
