@@ -8,6 +8,7 @@
 
 #include "core/trace/event_text.h"
 #include "core/trace/index.h"
+#include "core/trace/logical_time.h"
 #include "core/trace/recording.h"
 #include "tests/unit/trace_support.h"
 
@@ -381,6 +382,30 @@ TEST(TraceReader, SurvivesHostileBytes) {
     (void)good_image;
   }
   EXPECT_GT(refused, 300);
+}
+
+// As a recorder leaves it that dies while room for the image is made.
+TEST(TraceReader, ATraceThatOnlyHasRoomForItsImageHasNoEvents) {
+  TemporaryRecording recording;
+  Script empty(0);
+  recording.save(empty.writer);
+  std::string bytes = slurp(recording.trace(0));
+  auto& header = at<format::FileHeader>(bytes, 0);
+  bytes.resize(header.header_size);
+  header.features = 0;
+  header.events = 1'000'000;
+  header.committed = header.header_size;
+  header.image_end = header.header_size + 0x1000000;
+  header.imaged = 0;
+  spill(recording.trace(0), bytes);
+  auto reader = TraceReader::open_file(recording.trace(0), NodeId{0});
+  ASSERT_TRUE(reader) << reader.error().message;
+  EXPECT_LE(reader->first_offset(), reader->end_offset());
+  EXPECT_FALSE(reader->records().next());
+  auto whole = Recording::open(recording.path());
+  ASSERT_TRUE(whole) << whole.error().message;
+  auto schedule = Schedule::compute(*whole);
+  EXPECT_TRUE(!schedule || schedule->event_count() == 0);
 }
 
 TEST(TraceReader, SurvivesAnythingBehindAGoodHeader) {
