@@ -49,6 +49,14 @@ Result<ForcePlan> plan_of_finding(const ForceOptions& options, const Study& stud
   return plan;
 }
 
+// In seconds.
+double longest_silence(const Talk& talk) {
+  int64_t longest = 0;
+  for (size_t i = 1; i < talk.events.size(); i++)
+    longest = std::max(longest, talk.events[i].ns - talk.events[i - 1].ns);
+  return static_cast<double>(longest) / 1e9;
+}
+
 Result<ForcePlan> plan_of_run(const Study& study, const StudyRun& run, ForcePlan plan) {
   FRIDAY_TRY(gathered, gather_runs("force", study, plan.classes));
   const auto studied = std::ranges::find(gathered.runs, run.number, &StudiedRun::number);
@@ -65,6 +73,8 @@ Result<ForcePlan> plan_of_run(const Study& study, const StudyRun& run, ForcePlan
   for (const StudiedRun& each : gathered.runs)
     if (each.failed) failing.push_back(&each.talk);
   plan.common = order.common_to(failing);
+  for (const StudiedRun& each : gathered.runs)
+    plan.longest_silence = std::max(plan.longest_silence, longest_silence(each.talk));
   plan.whole = std::move(order);
   return plan;
 }

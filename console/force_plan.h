@@ -39,6 +39,7 @@ struct ForcePlan {
 
   KeptValues kept{};                // of an ExactOrder: what the texts of its messages are made with
   std::vector<uint32_t> common{};   // of `whole`: messages that all failing runs of the study have
+  double longest_silence = 0;       // seconds: between two messages of any run of the study
   std::optional<RunOrder> whole{};  // what `order` is of, with --whole and --minimise
 
   const ExactOrder* exact() const { return std::get_if<ExactOrder>(&order); }

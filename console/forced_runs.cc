@@ -134,7 +134,8 @@ Result<ForcedOutcome> run_forced(const GroupSpec& group, const ForcePlan& plan, 
                              .keep = {},
                              .quiet = series.quiet,
                              .command = "force",
-                             .for_study = true};
+                             .for_study = true,
+                             .interrupts = series.interrupts};
   const SeriesEnd end = record_until_failure(group, run, options);
   if (end.how == SeriesEnd::How::failed) return ForcedOutcome{.end = end.how};
   FRIDAY_TRY(outcome, outcome_of(series.directory, before, judges, plan.why));

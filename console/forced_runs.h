@@ -32,8 +32,9 @@ struct ForcedSeries {
   bool quiet = false;
   // How often in a run it is gone on without messages that do not come; after that the order is given up.
   unsigned most_left_out = 0;
-  double patience = kUsualPatience;  // seconds
-  bool stops = false;                // a run ends when its order is given up
+  double patience = kUsualPatience;        // seconds
+  bool stops = false;                      // a run ends when its order is given up
+  const Interrupts* interrupts = nullptr;  // UntilOptions
 };
 
 // Fails, with the reason, if the results cannot be read. That a run could not be made was said then (`end`).

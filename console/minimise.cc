@@ -8,6 +8,7 @@
 
 #include "console/say.h"
 #include "core/base/counted.h"
+#include "core/record/interrupts.h"
 #include "core/study/minimise.h"
 
 namespace friday {
@@ -26,8 +27,13 @@ unsigned repeats_for(size_t failures, size_t runs) {
 class Search {
  public:
   Search(const GroupSpec& group, const ForcePlan& plan, const ForceOptions& options, const RunOrder& order,
-         std::string directory)
-      : group_(group), plan_(plan), options_(options), order_(order), directory_(std::move(directory)) {
+         std::string directory, const Interrupts& interrupts)
+      : group_(group),
+        plan_(plan),
+        options_(options),
+        order_(order),
+        directory_(std::move(directory)),
+        interrupts_(interrupts) {
     out_.messages = order.size();
     out_.repeats = repeats_for(plan.failures, plan.runs);
   }
@@ -60,9 +66,18 @@ class Search {
   static constexpr unsigned kSurely = 20;       // runs
   static constexpr unsigned kMostRepeats = 80;  // for a trial
 
+  static constexpr double kLeastPatience = 1;  // seconds
+
+  // Unless the user has said how long: many messages of an order may not come again, and each costs this time. Whoever
+  // was silent in none of the runs for a tenth of it will not send it any more. If it would have come after all, the
+  // trial fails to make the group fail, and the search keeps more messages than it must.
+  double patience() const {
+    if (options_.patience > 0) return options_.patience;
+    return std::clamp(10 * plan_.longest_silence, kLeastPatience, kUsualPatience);
+  }
+
   Result<ForcedOutcome> try_out(const std::vector<uint32_t>& some, unsigned times, unsigned most_left_out) {
     plan_.order = order_.of_these(some);
-    const double patience = options_.patience > 0 ? options_.patience : kUsualPatience;
     auto outcome = run_forced(group_, plan_, options_.until,
                               {.directory = directory_,
                                .times = times,
@@ -70,7 +85,8 @@ class Search {
                                .record = !group_.predicates.empty(),  // they judge replays
                                .quiet = true,
                                .most_left_out = most_left_out,
-                               .patience = patience});
+                               .patience = patience(),
+                               .interrupts = &interrupts_});
     std::error_code error;
     std::filesystem::remove_all(directory_, error);
     if (outcome) out_.runs += outcome->runs;
@@ -171,6 +187,7 @@ class Search {
   const ForceOptions& options_;
   const RunOrder& order_;
   const std::string directory_;
+  const Interrupts& interrupts_;
   Minimised out_;
   std::vector<std::vector<uint32_t>> chain_;  // parts of the order that made runs fail, each a part of the one before
   std::optional<Error> error_;
@@ -188,7 +205,8 @@ Result<Minimised> minimise_order(const GroupSpec& group, ForcePlan& plan, const 
                 "all {} of the study have failed, so that no order is needed for that: nothing to minimise",
                 counted(plan.runs, "run"));
   const RunOrder whole = *std::exchange(plan.whole, std::nullopt);  // large, and copied for no run
-  return Search(group, plan, options, whole, directory).run();
+  FRIDAY_TRY(interrupts, Interrupts::watch());
+  return Search(group, plan, options, whole, directory, interrupts).run();
 }
 
 }  // namespace friday

@@ -324,11 +324,15 @@ Result<Keep> parse_keep(const std::string& text) {
 }
 
 SeriesEnd record_until_failure(const GroupSpec& group, GroupRunOptions options, const UntilOptions& until) {
-  auto interrupts = Interrupts::watch();
-  if (!interrupts) return {SeriesEnd::How::failed, complain(until.command, interrupts.error())};
-  options.interrupt_fd = interrupts->fd();
   options.keep_output = true;
-  return Series(group, options, until, *interrupts).run();
+  const auto series = [&](const Interrupts& interrupts) {
+    options.interrupt_fd = interrupts.fd();
+    return Series(group, options, until, interrupts).run();
+  };
+  if (until.interrupts) return series(*until.interrupts);
+  const auto interrupts = Interrupts::watch();
+  if (!interrupts) return {SeriesEnd::How::failed, complain(until.command, interrupts.error())};
+  return series(*interrupts);
 }
 
 }  // namespace friday

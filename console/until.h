@@ -9,6 +9,8 @@
 
 namespace friday {
 
+class Interrupts;
+
 // Which recordings stay: those of all runs that did not pass, and of the last `good` runs that passed.
 struct Keep {
   std::optional<unsigned> good = 2;  // empty: all
@@ -25,6 +27,8 @@ struct UntilOptions {
   bool quiet = false;
   const char* command = "record";  // the subcommand, for messages
   bool for_study = false;          // the last line says nothing of where the runs are listed, as a comparison follows
+  // The caller's, if there are several series which one signal shall end; otherwise the series has its own.
+  const Interrupts* interrupts = nullptr;
 };
 
 // How a group is run anew for a subcommand: its runs are recorded in `directory`, and predicates judge them.

@@ -127,11 +127,15 @@ std::vector<uint32_t> RunOrder::common_to(std::span<const Talk* const> talks) co
   std::vector<uint32_t> common(messages_.size());
   std::iota(common.begin(), common.end(), 0u);
   for (const Talk* talk : talks) {
+    std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>, uint32_t> as_sent;  // roles, text and length
+    for (const TalkEvent& event : talk->events)
+      if (event.sent && event.partner != TalkEvent::kOutside && event.text != TalkEvent::kUnknown)
+        as_sent[{event.role, event.partner, event.text, event.length}]++;
     std::map<Key, uint32_t> counts;
-    for (const TalkEvent& event : talk->events) {
-      if (!event.sent || event.partner == TalkEvent::kOutside || event.text == TalkEvent::kUnknown) continue;
-      const Shape shape = shape_of(talk->texts[event.text], event.length);
-      counts[{talk->roles[event.role], talk->roles[event.partner], class_text(shape, kept_values_)}]++;
+    for (const auto& [message, count] : as_sent) {
+      const auto [from, to, text, length] = message;
+      const Shape shape = shape_of(talk->texts[text], length);
+      counts[{talk->roles[from], talk->roles[to], class_text(shape, kept_values_)}] += count;
     }
     std::erase_if(common, [&](uint32_t each) {
       const MessageClass& is = messages_[each].is;
