@@ -23,6 +23,7 @@ struct DiagnoseOptions {
   unsigned runs = 50;
   std::optional<unsigned> failures;
   std::optional<uint64_t> seed;
+  unsigned jobs = 1;
   bool chaos = false, quiet = false;
 };
 
@@ -48,6 +49,7 @@ Result<UntilOptions> series_of(const DiagnoseOptions& options, const Done& done)
   UntilOptions until{.runs = options.runs - std::min(options.runs, done.runs),
                      .failures = failures - std::min(failures, done.failures),
                      .keep = {},
+                     .jobs = options.jobs,
                      .quiet = options.quiet,
                      .command = "diagnose",
                      .for_study = true};
@@ -93,6 +95,7 @@ void add_diagnose_command(CLI::App& app, int* status) {
   command->add_option("--group", options->origin.group, "The group, which is started anew for each run")->required();
   command->add_option("-n,--runs", options->runs, "How many runs the study shall have (default: 50)")
       ->check(CLI::Range(1u, 1000000u));
+  add_jobs_option(*command, options->jobs);
   command->add_option("--failures", options->failures, "End when so many runs have failed")
       ->check(CLI::Range(1u, 1000000u));
   command->add_option(

@@ -33,7 +33,7 @@ struct RecordOptions {
   std::string recording, session, name, group, max_size;
   std::vector<std::string> command, predicates, keep_channel, drop_channel, save_on;
   std::string keep, budget;
-  unsigned until_failure = 0, failures = 1;
+  unsigned until_failure = 0, failures = 1, jobs = 1;
   std::optional<uint64_t> seed;
   uint32_t state_every = 0;
   bool schedule = false;
@@ -227,7 +227,8 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
 }
 
 int run_until(const RecordOptions& options, const GroupSpec& group, const GroupRunOptions& run) {
-  UntilOptions until{.runs = options.until_failure, .failures = options.failures, .quiet = options.quiet};
+  UntilOptions until{
+      .runs = options.until_failure, .failures = options.failures, .jobs = options.jobs, .quiet = options.quiet};
   if (!options.keep.empty()) {
     auto keep = parse_keep(options.keep);
     if (!keep) return complain("record", keep.error());
@@ -374,6 +375,7 @@ void add_record_command(CLI::App& app, int* status) {
       ->add_option("--failures", options->failures,
                    "With --until-failure: end when so many runs have failed (default: 1)")
       ->check(CLI::Range(1u, 1000000u));
+  add_jobs_option(*command, options->jobs)->needs("--until-failure");
   command->add_option("--keep", options->keep,
                       "Keep the last minutes only (10m, 30s, 2h), or what fits into this much of the disk (2G): older "
                       "parts of the recording are removed while the programs run. With "

@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "console/complain.h"
+#include "console/finished_run.h"
 #include "console/paths.h"
 #include "console/progress.h"
+#include "console/run_workers.h"
 #include "console/say.h"
 #include "core/base/counted.h"
 #include "core/record/check.h"
 #include "core/record/interrupts.h"
-#include "core/record/verdict.h"
-#include "core/study/study.h"
 
 namespace friday {
 namespace {
@@ -58,30 +58,17 @@ class StatusLine {
   bool on_ = false, drawn_ = false;
 };
 
-const char* name_of(GroupRun::Result result) {
-  switch (result) {
-    case GroupRun::Result::passed: return "passed";
-    case GroupRun::Result::failed: return "FAILED";
-    case GroupRun::Result::undecided: return "undecided";
-    case GroupRun::Result::interrupted: return "interrupted";
-  }
-  return "";
-}
-
-// What is kept of a run for the table.
+// A line of the table.
 struct Row {
-  unsigned number;
-  GroupRun::Result result;
-  double seconds;
-  std::string why, kept;         // `kept`: where the recording is; empty if it was removed
-  std::optional<uint64_t> seed;  // of the faults, if chance had a part in them
+  FinishedRun run;
+  std::string kept;  // where the recording is; empty if it was removed
 };
 
 // What the table says of a run that is kept: why it did not pass, the seed with which it can be run again, and where
 // it is.
 std::string remarks(const Row& row) {
-  std::string text = row.why;
-  if (row.seed) text += fmt::format("{}seed {}", text.empty() ? "" : "  ", *row.seed);
+  std::string text = row.run.why;
+  if (row.run.seed) text += fmt::format("{}seed {}", text.empty() ? "" : "  ", *row.run.seed);
   return text + (text.empty() ? "" : "  ") + row.kept;
 }
 
@@ -98,23 +85,15 @@ class Series {
   SeriesEnd run() {
     auto first = prepare();
     if (!first) return {SeriesEnd::How::failed, complain(until_.command, first.error())};
-    for (unsigned i = 0;
-         i < until_.runs && failed_ < until_.failures && rows_.size() - failed_ < until_.others && !interrupts_.came();
-         i++) {
-      auto done = run_one(*first + i);
-      if (!done) {
-        line_.clear();
-        const int code = complain(until_.command, done.error());
-        print_table();
-        return {SeriesEnd::How::failed, code};
-      }
-      if (!*done) break;
-    }
+    began_ = Clock::now();
+    const auto done = until_.jobs > 1 ? make_several(*first) : make_one_by_one(*first);
     line_.clear();
+    int code = code_;
+    if (!done) code = complain(until_.command, done.error());
     print_table();
-    if (is_disk_full_) return {SeriesEnd::How::failed, code_};
+    if (!done || is_disk_full_) return {SeriesEnd::How::failed, code};
     const bool is_interrupted = is_interrupted_ || interrupts_.came();
-    return {is_interrupted ? SeriesEnd::How::interrupted : SeriesEnd::How::done, code_};
+    return {is_interrupted ? SeriesEnd::How::interrupted : SeriesEnd::How::done, code};
   }
 
  private:
@@ -156,63 +135,85 @@ class Series {
     return last + 1;
   }
 
-  // Returns false if the series is over.
-  Result<bool> run_one(unsigned number) {
-    const std::string place = fmt::format("{}/run-{}", directory_, number);
-    options_.launch.collector.recording = place;
-    options_.number = number;
-    began_ = Clock::now();
-    const auto draw = [this, number](const std::string& doing) {
-      const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-      line_.draw(fmt::format("run {} ({} of {}): {}{:.0f} s; {} passed, {} failed", number, rows_.size() + 1,
-                             until_.runs, doing, seconds, passed_, failed_));
-    };
-    draw("");
-    if (line_.on()) {
-      options_.launch.every_second = [draw] { draw(""); };
-      options_.checking = [draw](const std::string& check) { draw(check + ", "); };
-    }
-    auto run = run_group_once(group_, options_);
-    if (!run) {
-      // A recording of which nothing was started is of no use.
-      if (std::error_code error; rows_.empty()) std::filesystem::remove(place, error);
-      return std::unexpected(run.error());
-    }
-    return settle(number, place, *run);
+  // Whether another run is to be made after so many.
+  bool goes_on(unsigned made) const {
+    return made < until_.runs && failed_ < until_.failures && rows_.size() - failed_ < until_.others && !is_over_ &&
+           !interrupts_.came();
   }
 
-  Result<bool> settle(unsigned number, const std::string& place, const GroupRun& run) {
+  Result<void> make_one_by_one(unsigned first) {
+    options_.interrupt_fd = interrupts_.fd();
+    for (unsigned made = 0; goes_on(made); made++) {
+      began_ = Clock::now();
+      const unsigned number = first + made;
+      const auto draw = [this, number](const std::string& doing) {
+        this->draw(fmt::format("run {} ({} of {}): {}", number, rows_.size() + 1, until_.runs, doing));
+      };
+      draw("");
+      if (line_.on()) {
+        options_.launch.every_second = [draw] { draw(""); };
+        options_.checking = [draw](const std::string& check) { draw(check + ", "); };
+      }
+      FRIDAY_TRY_VOID(settle(number, make_run(group_, options_, directory_, number)));
+    }
+    return {};
+  }
+
+  Result<void> make_several(unsigned first) {
+    RunWorkers workers(interrupts_);
+    options_.parts = until_.jobs;
+    for (unsigned made = 0;;) {
+      for (; goes_on(made) && workers.running() < until_.jobs; made++) {
+        unsigned part = 0;
+        while (workers.is_used(part)) part++;
+        const unsigned number = first + made;
+        const auto make = [this, number, part](const Interrupts& interrupts) {
+          options_.part = part;
+          options_.interrupt_fd = interrupts.fd();
+          return make_run(group_, options_, directory_, number);
+        };
+        FRIDAY_TRY_VOID(workers.start(number, part, make));
+      }
+      if (workers.running() == 0) return {};
+      draw(fmt::format("{} at a time, {} of {}: ", counted(workers.running(), "run"), rows_.size(), until_.runs));
+      workers.wait(std::chrono::seconds(1));
+      while (auto done = workers.take())
+        FRIDAY_TRY_VOID(settle(first + static_cast<unsigned>(rows_.size()), *std::move(done)));
+    }
+  }
+
+  void draw(const std::string& doing) {
+    const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+    line_.draw(fmt::format("{}{:.0f} s; {} passed, {} failed", doing, seconds, passed_, failed_));
+  }
+
+  Result<void> settle(unsigned number, Result<FinishedRun> made) {
+    const std::string place = fmt::format("{}/run-{}", directory_, number);
+    if (!made) {
+      // A recording of which nothing was started is of no use.
+      if (std::error_code error; rows_.empty()) std::filesystem::remove(place, error);
+      return std::unexpected(made.error());
+    }
+    rows_.push_back({*std::move(made), place});
+    const FinishedRun& run = rows_.back().run;
     const bool passed = run.result == GroupRun::Result::passed;
-    rows_.push_back({number, run.result, run.seconds, run.why, place, run.seed});
     if (run.result == GroupRun::Result::failed && failed_++ == 0) code_ = run.code;
     if (run.result == GroupRun::Result::undecided && code_ == 0) code_ = run.code;
     passed_ += passed;
-    tell(rows_.back(), run);
-    is_disk_full_ = disk_was_full(run.launch);
-    is_interrupted_ = run.result == GroupRun::Result::interrupted;
-    const bool is_judged = passed || run.result == GroupRun::Result::failed;
-    const bool is_kept = is_judged && !is_disk_full_ && keep_what_was_said(number);
-    if (passed && is_kept) FRIDAY_TRY_VOID(keep_good());
-    FRIDAY_TRY_VOID(note(run));
-    if (is_disk_full_) {
+    tell(run);
+    is_disk_full_ |= run.is_disk_full;
+    is_interrupted_ |= run.result == GroupRun::Result::interrupted;
+    is_over_ = is_disk_full_ || is_interrupted_;
+    if (passed && run.not_kept.empty()) FRIDAY_TRY_VOID(keep_good());
+    FRIDAY_TRY_VOID(note(rows_.back()));
+    if (run.is_disk_full) {
       line_.clear();
       say(stderr, "friday: the disk was full during run {}, so what it recorded is incomplete; no further run\n",
           number);
       if (code_ == 0) code_ = kBadInput;
-      return false;
     }
     if (run.result == GroupRun::Result::interrupted && code_ == 0) code_ = 130;
-    return run.result != GroupRun::Result::interrupted;
-  }
-
-  // For `friday compare`, which needs the runs that passed, too. False if it could not.
-  bool keep_what_was_said(unsigned number) {
-    auto kept = keep_messages(directory_, number);
-    if (kept) return true;
-    line_.clear();
-    say(stderr, "friday: run {}: its messages could not be kept, so that its recording is, for `friday compare`: {}\n",
-        number, describe(kept.error()));
-    return false;
+    return {};
   }
 
   // Removes the oldest good recording that need not be kept.
@@ -228,34 +229,28 @@ class Series {
     return {};
   }
 
-  void tell(const Row& row, const GroupRun& run) {
+  void tell(const FinishedRun& run) {
+    if (run.is_judged() && !run.is_disk_full && !run.not_kept.empty()) {
+      line_.clear();
+      say(stderr,
+          "friday: run {}: its messages could not be kept, so that its recording is, for `friday compare`: {}\n",
+          run.number, run.not_kept);
+    }
     if (until_.quiet) return;
     line_.clear();
-    if (line_.on() && row.result == GroupRun::Result::passed) return;  // the line counts it
-    say(stderr, "friday: run {}: {} in {:.1f} s{}{}{}\n", row.number, name_of(row.result), row.seconds,
-        row.why.empty() ? "" : ": ", row.why,
-        row.seed && row.result != GroupRun::Result::passed ? fmt::format("; seed {}", *row.seed) : "");
-    for (const std::string& text : bad_ends_of_unrecorded(run.launch))
-      if (text != row.why) say(stderr, "friday: run {}: {}\n", row.number, text);
+    if (line_.on() && run.result == GroupRun::Result::passed) return;  // the line counts it
+    say(stderr, "friday: run {}: {} in {:.1f} s{}{}{}\n", run.number, name_of(run.result), run.seconds,
+        run.why.empty() ? "" : ": ", run.why,
+        run.seed && run.result != GroupRun::Result::passed ? fmt::format("; seed {}", *run.seed) : "");
+    for (const std::string& text : run.bad_ends)
+      if (text != run.why) say(stderr, "friday: run {}: {}\n", run.number, text);
   }
 
   // Appends the run to runs.jsonl.
-  Result<void> note(const GroupRun& run) {
-    const Row& row = rows_.back();
-    nlohmann::json programs = nlohmann::json::array();
-    for (const ProgramEnd& program : run.launch.programs)
-      if (program.started)
-        programs.push_back({{"name", program.name},
-                            {"recorded", program.recorded},
-                            {"end", end_text(program.status)},
-                            {"stopped", program.stopped_by != 0}});
-    nlohmann::json line = {
-        {"run", row.number}, {"result", name_of(row.result)}, {"seconds", row.seconds}, {"why", row.why},
-        {"code", run.code},  {"recording", row.kept},         {"programs", programs}};
-    if (row.seed) line["seed"] = *row.seed;
-    if (is_disk_full_) line["incomplete"] = true;
+  Result<void> note(const Row& row) {
     FRIDAY_TRY(file, open_file(directory_ + "/runs.jsonl", O_WRONLY | O_CREAT | O_APPEND));
-    const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const std::string text =
+        line_of(row.run, row.kept).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     return write_all(file.get(), std::as_bytes(std::span(text)));
   }
 
@@ -266,17 +261,18 @@ class Series {
     for (size_t i = 0; i < rows_.size();) {
       size_t end = i;
       double seconds = 0;
-      for (; end < rows_.size() && rows_[end].kept.empty(); end++) seconds += rows_[end].seconds;
+      for (; end < rows_.size() && rows_[end].kept.empty(); end++) seconds += rows_[end].run.seconds;
       if (end > i) {
-        const std::string runs = end - i == 1 ? fmt::format("{}", rows_[i].number)
-                                              : fmt::format("{}-{}", rows_[i].number, rows_[end - 1].number);
+        const std::string runs = end - i == 1 ? fmt::format("{}", rows_[i].run.number)
+                                              : fmt::format("{}-{}", rows_[i].run.number, rows_[end - 1].run.number);
         say(stderr, "{:>9}  {:>9.2f}  {:<11}  {}\n", runs, seconds / static_cast<double>(end - i), "passed",
             end - i == 1 ? "not kept" : "not kept; the seconds are the mean");
         i = end;
         continue;
       }
       const Row& row = rows_[i++];
-      say(stderr, "{:>9}  {:>9.2f}  {:<11}  {}\n", row.number, row.seconds, name_of(row.result), remarks(row));
+      say(stderr, "{:>9}  {:>9.2f}  {:<11}  {}\n", row.run.number, row.run.seconds, name_of(row.run.result),
+          remarks(row));
     }
     fmt::print(stderr, "\n");
     if (until_.for_study) return;
@@ -294,7 +290,7 @@ class Series {
   std::vector<Row> rows_;
   std::deque<size_t> good_;  // rows of good runs whose recordings are there
   unsigned failed_ = 0, passed_ = 0;
-  bool is_disk_full_ = false, is_interrupted_ = false;
+  bool is_disk_full_ = false, is_interrupted_ = false, is_over_ = false;
   int code_ = 0;
   Clock::time_point began_;
 };
@@ -323,16 +319,21 @@ Result<Keep> parse_keep(const std::string& text) {
               text);
 }
 
+CLI::Option* add_jobs_option(CLI::App& command, unsigned& jobs) {
+  return command
+      .add_option(
+          "-j,--jobs", jobs,
+          "How many runs are made at a time (default: 1), of groups whose ports are {port:NAME} and whose files "
+          "are in {dir}")
+      ->check(CLI::Range(1u, 64u));
+}
+
 SeriesEnd record_until_failure(const GroupSpec& group, GroupRunOptions options, const UntilOptions& until) {
   options.keep_output = true;
-  const auto series = [&](const Interrupts& interrupts) {
-    options.interrupt_fd = interrupts.fd();
-    return Series(group, options, until, interrupts).run();
-  };
-  if (until.interrupts) return series(*until.interrupts);
+  if (until.interrupts) return Series(group, options, until, *until.interrupts).run();
   const auto interrupts = Interrupts::watch();
   if (!interrupts) return {SeriesEnd::How::failed, complain(until.command, interrupts.error())};
-  return series(*interrupts);
+  return Series(group, options, until, *interrupts).run();
 }
 
 }  // namespace friday

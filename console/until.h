@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include <CLI/CLI.hpp>
+
 #include "core/base/error.h"
 #include "core/record/group_run.h"
 
@@ -24,12 +26,16 @@ struct UntilOptions {
   unsigned failures = 1;  // how many runs must fail until the end
   unsigned others = ~0u;  // or how many must end otherwise
   Keep keep{};
+  unsigned jobs = 1;  // runs that are made at a time; with more than one `options` are used in other processes
   bool quiet = false;
   const char* command = "record";  // the subcommand, for messages
   bool for_study = false;          // the last line says nothing of where the runs are listed, as a comparison follows
   // The caller's, if there are several series which one signal shall end; otherwise the series has its own.
   const Interrupts* interrupts = nullptr;
 };
+
+// -j, --jobs N.
+CLI::Option* add_jobs_option(CLI::App& command, unsigned& jobs);
 
 // How a group is run anew for a subcommand: its runs are recorded in `directory`, and predicates judge them.
 GroupRunOptions options_of_runs(const char* command, const std::string& directory, bool quiet);

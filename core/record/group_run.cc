@@ -142,7 +142,7 @@ class Judge {
 
 Result<GroupRun> run_group_once(const GroupSpec& group, const GroupRunOptions& options) {
   const std::string& recording = options.launch.collector.recording;
-  Placeholders placeholders(recording, options.number);
+  Placeholders placeholders(recording, options.number, {options.part, options.parts});
   FRIDAY_TRY(filled, placeholders.fill(group));
   FRIDAY_TRY_VOID(check_that_checks_exist(filled));
   if (options.keep_output) keep_output(filled);

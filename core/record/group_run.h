@@ -15,6 +15,9 @@ namespace friday {
 struct GroupRunOptions {
   LaunchOptions launch;
   unsigned number = 1;  // of the run: {run}
+  // Runs that are made at a time share the free ports, so that no two take the same one: this is the part-th of so
+  // many.
+  unsigned part = 0, parts = 1;
   // Of random faults and of chaos, 0 to 2^63 - 1; without it the seed of the group file.
   std::optional<uint64_t> seed;
   bool chaos = false;  // the recorded programs are disturbed at random (CollectorOptions::chaos), by that seed

@@ -1,6 +1,5 @@
 #include "core/record/interrupts.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -13,9 +12,11 @@ namespace friday {
 namespace {
 
 std::atomic<int> signalled_fd{-1};
+std::atomic<unsigned> signals{0};
 
 void on_signal(int) {
   const int saved = errno;
+  signals++;
   const uint64_t one = 1;
   (void)!write(signalled_fd.load(), &one, sizeof one);
   errno = saved;
@@ -27,6 +28,7 @@ Result<Interrupts> Interrupts::watch() {
   Interrupts interrupts;
   interrupts.event_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!interrupts.event_) return fail_errno(errno, "eventfd failed");
+  signals = 0;
   signalled_fd = interrupts.event_.get();
   for (int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction before, action{};
@@ -47,9 +49,6 @@ Interrupts::~Interrupts() {
   for (const auto& [number, action] : before_) sigaction(number, &action, nullptr);
 }
 
-bool Interrupts::came() const {
-  pollfd polled{event_.get(), POLLIN, 0};
-  return poll(&polled, 1, 0) > 0;
-}
+unsigned Interrupts::count() const { return signals; }
 
 }  // namespace friday

@@ -17,7 +17,8 @@ class Interrupts {
   Interrupts(Interrupts&& other) noexcept;
   ~Interrupts();
 
-  bool came() const;
+  bool came() const { return count() > 0; }
+  unsigned count() const;
   // Readable from the first signal on.
   int fd() const { return event_.get(); }
 

@@ -118,8 +118,8 @@ std::vector<std::string> addresses_in(const std::string& text) {
   return names;
 }
 
-Placeholders::Placeholders(const std::string& recording, unsigned run)
-    : recording_(std::filesystem::absolute(recording).lexically_normal().string()), run_(run) {
+Placeholders::Placeholders(const std::string& recording, unsigned run, PortShare share)
+    : recording_(std::filesystem::absolute(recording).lexically_normal().string()), run_(run), share_(share) {
   while (recording_.size() > 1 && recording_.ends_with('/')) recording_.pop_back();
 }
 
@@ -137,7 +137,9 @@ Result<uint16_t> Placeholders::port_of(const std::string& name) {
   std::random_device random;
   std::uniform_int_distribution<unsigned> any(first, last);
   for (int attempt = 0; attempt < 1000; attempt++) {
-    const auto port = static_cast<uint16_t>(any(random));
+    const unsigned drawn = any(random), mine = drawn - drawn % share_.parts + share_.part;
+    if (mine < first || mine > last) continue;
+    const auto port = static_cast<uint16_t>(mine);
     const bool given = std::ranges::any_of(ports_, [port](const auto& each) { return each.second == port; });
     if (!given && is_free(port, SOCK_STREAM) && is_free(port, SOCK_DGRAM)) return ports_[name] = port;
   }

@@ -26,11 +26,16 @@ Result<void> check_placeholders(const std::string& text);
 // The nodes of which `text` wants the address.
 std::vector<std::string> addresses_in(const std::string& text);
 
+// Of the free ports, those whose number is `part` modulo `parts`.
+struct PortShare {
+  unsigned part = 0, parts = 1;
+};
+
 // The values for one run. Not for several threads.
 class Placeholders {
  public:
   // `recording` need not exist yet.
-  Placeholders(const std::string& recording, unsigned run);
+  Placeholders(const std::string& recording, unsigned run, PortShare share = {});
 
   // The group with the values in its commands, directories, environments, files and checks.
   Result<GroupSpec> fill(const GroupSpec& group);
@@ -45,6 +50,7 @@ class Placeholders {
 
   std::string recording_, directory_;
   unsigned run_;
+  PortShare share_;
   std::map<std::string, uint16_t> ports_;
   std::map<std::string, std::string> addresses_;
 };
