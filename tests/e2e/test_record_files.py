@@ -226,4 +226,4 @@ def test_a_copy_that_takes_long_is_told_of(recorder, tmp_path):
         os.kill(running.pid, signal.SIGCONT)
         recording = recorder.finish_record(running, 60)
     assert recording.returncode == 0
-    assert re.search(rf"^friday record: copying {re.escape(large)} into the recording: 1\.\d of 2\.0 GiB$", recording.stderr, re.M), recording.stderr
+    assert re.search(rf"^friday record: copying into the recording {re.escape(large)}: 1\.\d of 2\.0 GiB$", recording.stderr, re.M), recording.stderr
