@@ -61,6 +61,7 @@ Result<UntilOptions> series_of(const DiagnoseOptions& options, const Done& done)
 }
 
 int run_diagnose(const DiagnoseOptions& options) {
+  if (auto framing = Framing::parse(options.origin.frame); !framing) return complain("diagnose", framing.error());
   auto group = group_of(options.origin);
   if (!group) return complain("diagnose", group.error());
   auto done = done_in(options.study);
@@ -114,6 +115,10 @@ void add_diagnose_command(CLI::App& app, int* status) {
                  "Record only what is sent and received, so that the programs run at nearly their own speed; a run "
                  "that failed cannot be replayed then")
       ->excludes(chaos);
+  command->add_option("--frame", options->origin.frame,
+                      "How messages that are sent together are told apart: a binary length such as u32be or "
+                      "u16le@2+4, or a regular expression that matches one, such as '[^\\n]*\\n'; known by "
+                      "themselves are those of Redis, memcached and HTTP/1");
   command->add_option("--name", options->origin.script_name, "The name of the script's node (default: script)");
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the runs");
   command->add_option(

@@ -84,6 +84,8 @@ Result<ForcePlan> plan_of_study(const ForceOptions& options, UserClasses classes
   ForcePlan plan{.classes = std::move(classes)};
   FRIDAY_TRY(origin, origin_of(options.study));
   plan.origin = std::move(origin);
+  FRIDAY_TRY(framing, Framing::parse(plan.origin.frame));
+  plan.framing = std::move(framing);
   FRIDAY_TRY(run, judged_run(study, options.run));
   plan.holds = run->result == StudyRun::Result::failed;
   plan.why = run->why;
@@ -184,15 +186,17 @@ Result<ForcePlan> plan_by_hand(const ForceOptions& options) {
   }
   // What the messages were named by is a part of the order.
   std::vector<std::string> ignored = options.ignored, classes = options.classes;
+  std::string frame;
   if (sound) {
     const auto more_ignored = texts_in(known, "ignore"), more_classes = texts_in(known, "class");
     const json until = known.value("until", json(""));
-    sound = more_ignored && more_classes &&
+    sound = more_ignored && more_classes && known.value("frame", json("")).is_string() &&
             (until == "" || until == "received" || until == "handled" || until == "answered");
     if (sound) {
       ignored.insert(ignored.end(), more_ignored->begin(), more_ignored->end());
       classes.insert(classes.end(), more_classes->begin(), more_classes->end());
       plan.until = until;
+      frame = known.value("frame", "");
     }
   }
   if (!sound)
@@ -202,6 +206,8 @@ Result<ForcePlan> plan_by_hand(const ForceOptions& options) {
                 options.order, kForm);
   FRIDAY_TRY(parsed, UserClasses::parse(ignored, classes));
   plan.classes = std::move(parsed);
+  FRIDAY_TRY(framing, Framing::parse(frame));
+  plan.framing = std::move(framing);
   if (options.study.empty()) {
     plan.origin.group = options.group;
   } else {
@@ -275,7 +281,9 @@ std::vector<std::string> words_of(const ForcePlan& plan) {
   return words;
 }
 
-json as_json(const ForcePlan& plan) {
+namespace {
+
+json order_as_json(const ForcePlan& plan) {
   if (const ExactOrder* exact = plan.exact()) {
     json list = json::array();
     for (const ExactMessage& message : *exact) {
@@ -295,6 +303,14 @@ json as_json(const ForcePlan& plan) {
   };
   const ForcedOrder& order = std::get<ForcedOrder>(plan.order);
   return {{"steps", messages(order.steps)}, {"kept_out", messages(order.kept_out)}};
+}
+
+}  // namespace
+
+json as_json(const ForcePlan& plan) {
+  json out = order_as_json(plan);
+  if (!plan.framing.text().empty()) out["frame"] = plan.framing.text();
+  return out;
 }
 
 void print_plan(const ForceOptions& options, const ForcePlan& plan) {

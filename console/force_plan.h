@@ -30,6 +30,7 @@ inline constexpr double kUsualPatience = 10;  // seconds
 struct ForcePlan {
   StudyOrigin origin{};
   UserClasses classes;
+  Framing framing{};  // of the study, or of an order in a file
   std::variant<ForcedOrder, ExactOrder> order{};
   // Of a study: whether the order of the finding shall come true, and how many runs it has.
   bool holds = true;

@@ -5,7 +5,6 @@
 
 #include "console/complain.h"
 #include "core/study/exact_forcing.h"
-#include "core/study/reading.h"
 
 namespace friday {
 namespace {
@@ -13,14 +12,15 @@ namespace {
 // One run's view of the order.
 class RunJudge : public MessageJudge {
  public:
-  RunJudge(const ForcePlan& plan, unsigned most_left_out) : classes_(plan.classes), left_(most_left_out) {
+  RunJudge(const ForcePlan& plan, unsigned most_left_out)
+      : classes_(plan.classes), framing_(plan.framing), left_(most_left_out) {
     if (plan.exact()) forcing_ = std::make_unique<ExactForcing>(*plan.exact(), plan.kept);
     else forcing_ = std::make_unique<StepForcing>(std::get<ForcedOrder>(plan.order));
     exact_ = dynamic_cast<ExactForcing*>(forcing_.get());
   }
 
   std::vector<size_t> messages_in(std::span<const std::byte> bytes) const override {
-    return friday::messages_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    return framing_.messages_in({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
   Verdict sent(const Sent& message) override {
     const auto* bytes = reinterpret_cast<const char*>(message.bytes.data());
@@ -65,6 +65,7 @@ class RunJudge : public MessageJudge {
   std::unique_ptr<Forcing> forcing_;
   const ExactForcing* exact_ = nullptr;
   UserClasses classes_;
+  Framing framing_;
   unsigned left_;
   std::string why_;
 };

@@ -26,15 +26,16 @@ json as_json(const StudyOrigin& origin) {
           {"script", origin.script},
           {"script_name", origin.script_name},
           {"directory", std::filesystem::current_path(error).string()},
-          {"predicates", origin.predicates}};
+          {"predicates", origin.predicates},
+          {"frame", origin.frame}};
 }
 
-// Whether both are of the same group, script and predicates. Where the file lies, and what the script's node is called,
-// does not matter.
+// Whether both are of the same group, script and predicates, and tell messages apart in the same way. Where the file
+// lies, and what the script's node is called, does not matter.
 bool is_same(const json& one, const json& other) {
   for (const char* key : {"group", "script", "predicates"})
     if (one.value(key, json()) != other.value(key, json())) return false;
-  return true;
+  return one.value("frame", json("")) == other.value("frame", json(""));
 }
 
 Beneath place_of(const std::string& study) { return {study, "study.json"}; }
@@ -74,11 +75,11 @@ Result<void> claim_study(const std::string& study, const StudyOrigin& origin, un
   const json known = text ? json::parse(*text, nullptr, false) : json();
   if (known.is_object() && is_same(known, asked)) return {};
   if (text && runs > 0)
-    return fail(
-        ErrorCode::usage,
-        "{} is a study of another group, script or predicate ({}): its runs cannot be compared with those of this "
-        "one; name another directory",
-        study, place.path());
+    return fail(ErrorCode::usage,
+                "{} is a study of another group, script, predicate or frame ({}): its runs cannot be compared with "
+                "those of this "
+                "one; name another directory",
+                study, place.path());
   if (runs > 0)
     return fail(ErrorCode::usage,
                 "{} holds runs of `friday record --until-failure`: `friday compare {}` compares them; name another "
@@ -108,6 +109,8 @@ Result<StudyOrigin> origin_of(const std::string& study) {
                : std::nullopt;
   };
   const bool is_object = known.is_object();
+  if (is_object && !known.value("frame", json("")).is_string())
+    return fail(ErrorCode::bad_input, "{} is damaged", place.path());
   const auto is_text = [&](const char* key) { return is_object && known.contains(key) && known[key].is_string(); };
   const auto script = is_object ? words("script") : std::nullopt,
              predicates = is_object ? words("predicates") : std::nullopt;
@@ -117,7 +120,8 @@ Result<StudyOrigin> origin_of(const std::string& study) {
                 "{} does not say where the group file is: an earlier version of Friday has made it. Run `friday "
                 "diagnose` again, into another directory",
                 place.path());
-  StudyOrigin origin{known["group_file"], known["script_name"], *script, *predicates, known["directory"], false};
+  StudyOrigin origin{known["group_file"],     known["script_name"], *script, *predicates, known["directory"], false,
+                     known.value("frame", "")};
   const auto now = read_beneath(Beneath(origin.group), kMostGroup);
   if (!now) return std::unexpected(now.error());
   if (*now != known["group"].get<std::string>())

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "core/base/error.h"
@@ -21,6 +23,10 @@ class Pattern {
 
   // Whether the expression matches somewhere in `text`. May be called from any thread.
   bool finds(std::string_view text) const;
+  // The length of what it matches at the beginning of `text`. `group`: what the group of this name has matched, if
+  // there is one; else it becomes empty.
+  std::optional<size_t> begins(std::string_view text, const std::string& name = {},
+                               std::string_view* group = nullptr) const;
 
  private:
   explicit Pattern(std::shared_ptr<const re2::RE2> compiled) : compiled_(std::move(compiled)) {}

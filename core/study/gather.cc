@@ -9,7 +9,6 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "core/study/reading.h"
 #include "core/study/talk.h"
 #include "core/trace/facts.h"
 #include "core/trace/logical_time.h"
@@ -49,8 +48,8 @@ std::vector<bool> spoken_to_oneself(const FactSet& facts) {
 
 class Gatherer {
  public:
-  Gatherer(const Recording& recording, const Schedule& schedule, const FactSet& facts)
-      : schedule_(schedule), facts_(facts), own_(spoken_to_oneself(facts)) {
+  Gatherer(const Recording& recording, const Schedule& schedule, const FactSet& facts, const Framing& framing)
+      : schedule_(schedule), facts_(facts), framing_(framing), own_(spoken_to_oneself(facts)) {
     std::map<std::string, uint32_t> known;
     for (NodeId id : schedule.nodes()) {
       const auto [role, is_new] = known.try_emplace(role_of(recording.find(id)->name), talk_.roles.size());
@@ -173,9 +172,9 @@ class Gatherer {
   }
 
   // The messages that stand in what was received. Where not all bytes of one are known, it is the last one.
-  static Received as_received(Incoming&& open) {
+  Received as_received(Incoming&& open) const {
     Received out = std::move(open.received);
-    std::vector<size_t> lengths = out.datagram ? std::vector{open.text.size()} : messages_in(open.text);
+    std::vector<size_t> lengths = out.datagram ? std::vector{open.text.size()} : framing_.messages_in(open.text);
     if (lengths.empty()) lengths.push_back(0);
     uint64_t at = 0;
     auto with = open.reached.begin();
@@ -292,6 +291,7 @@ class Gatherer {
 
   const Schedule& schedule_;
   const FactSet& facts_;
+  const Framing& framing_;
   const std::vector<bool> own_;  // by channel
   Talk talk_;
   std::map<uint32_t, uint32_t> role_;   // by node id
@@ -306,14 +306,14 @@ class Gatherer {
 
 }  // namespace
 
-Result<Talk> Talk::of(const Recording& recording) {
+Result<Talk> Talk::of(const Recording& recording, const Framing& framing) {
   for (const NodeInfo& node : recording.nodes())
     if (node.problem)
       return fail(ErrorCode::bad_input, "node {} ({}) cannot be read, so it is not known what was said to it: {}",
                   node.id.value, node.name, node.problem->message);
   FRIDAY_TRY(schedule, Schedule::load_or_compute(recording));
   FRIDAY_TRY(facts, FactSet::gather(recording, schedule.nodes()));
-  return Gatherer(recording, schedule, facts).gather();
+  return Gatherer(recording, schedule, facts, framing).gather();
 }
 
 }  // namespace friday

@@ -2,31 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
+
+#include "core/study/lines.h"
 
 namespace friday {
 namespace {
-
-constexpr std::string_view kLineEnd = "\r\n";
-constexpr size_t kMostResp = 64 << 10;        // bytes of a line
-constexpr uint64_t kMostBulk = 512ull << 20;  // of a string (Redis: proto-max-bulk-len)
-
-// Takes a line from the front; none if it is not complete.
-std::optional<std::string_view> take_line(std::string_view& bytes) {
-  const size_t end = bytes.find(kLineEnd);
-  if (end == std::string_view::npos) return std::nullopt;
-  const std::string_view line = bytes.substr(0, end);
-  bytes.remove_prefix(end + kLineEnd.size());
-  return line;
-}
-
-std::optional<int64_t> number(std::string_view digits) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
-  return value;
-}
 
 // Takes a value of RESP from the front and adds its words to `text` (Redis serialization protocol, RESP2). False if
 // this is no such value; if it ends early, what there is of it is taken.
@@ -41,7 +22,7 @@ bool take_resp(std::string_view& bytes, std::string& text, int depth) {
     add(line->substr(1));
     return true;
   }
-  const auto value = number(line->substr(1));
+  const auto value = number_of(line->substr(1));
   if (!value) return false;
   if (type == ':') {
     add(line->substr(1));
@@ -167,46 +148,7 @@ std::optional<std::string> postgres(std::string_view bytes, uint64_t whole) {
   return text.empty() ? std::nullopt : std::optional(text);
 }
 
-// The length of the value of RESP at the front; 0 if it ends early, none if this is no such value.
-std::optional<size_t> length_of_resp(std::string_view bytes, int depth = 0) {
-  constexpr int kMostDepth = 4;
-  constexpr std::string_view kTypes = "*$+-:";
-  if (bytes.empty()) return 0;
-  if (depth > kMostDepth || kTypes.find(bytes[0]) == std::string_view::npos) return std::nullopt;
-  std::string_view rest = bytes;
-  const auto line = take_line(rest);
-  if (!line) return bytes.size() > kMostResp ? std::nullopt : std::optional<size_t>(0);
-  if (bytes[0] == '+' || bytes[0] == '-') return line->size() + kLineEnd.size();
-  const auto value = number(line->substr(1));
-  if (!value) return std::nullopt;
-  if (bytes[0] == '$' && *value >= 0) {
-    const auto size = static_cast<uint64_t>(*value);
-    if (size > kMostBulk) return std::nullopt;
-    if (rest.size() < size + kLineEnd.size()) return 0;
-    if (rest.substr(size, kLineEnd.size()) != kLineEnd) return std::nullopt;
-    rest.remove_prefix(size + kLineEnd.size());
-  } else if (bytes[0] == '*') {
-    for (int64_t i = 0; i < *value; i++) {
-      const auto inner = length_of_resp(rest, depth + 1);
-      if (!inner || *inner == 0) return inner;
-      rest.remove_prefix(*inner);
-    }
-  }
-  return bytes.size() - rest.size();
-}
-
 }  // namespace
-
-std::vector<size_t> messages_in(std::string_view bytes) {
-  std::vector<size_t> lengths;
-  for (std::string_view rest = bytes; !rest.empty();) {
-    const auto length = length_of_resp(rest);
-    if (!length) return {bytes.size()};
-    lengths.push_back(*length ? *length : rest.size());
-    rest.remove_prefix(lengths.back());
-  }
-  return lengths;
-}
 
 std::string readable(std::string_view bytes, uint64_t length) {
   if (auto text = resp(bytes)) return *text;

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace friday {
 
@@ -14,9 +13,5 @@ namespace friday {
 // PostgreSQL: the type of each message, with its texts. Anything else as it is. `bytes` may end early.
 // `length`: of the whole message.
 std::string readable(std::string_view bytes, uint64_t length);
-
-// The lengths of the messages that stand one behind the other in what one call has sent, as commands of RESP do that
-// are sent without waiting for answers. The last one may end early. Anything else is one message.
-std::vector<size_t> messages_in(std::string_view bytes);
 
 }  // namespace friday

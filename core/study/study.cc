@@ -8,7 +8,8 @@
 namespace friday {
 namespace {
 
-constexpr uint64_t kMostList = uint64_t{256} << 20;  // bytes of runs.jsonl
+constexpr uint64_t kMostList = uint64_t{256} << 20;   // bytes of runs.jsonl
+constexpr uint64_t kMostOrigin = uint64_t{32} << 20;  // bytes of study.json
 
 Result<StudyRun> parse(const std::string& line, const std::string& path) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
@@ -30,7 +31,8 @@ Beneath messages_of(const std::string& study, unsigned run) { return {study, fmt
 
 Result<Talk> recorded_talk(const std::string& study, unsigned run) {
   FRIDAY_TRY(recording, Recording::open(fmt::format("{}/run-{}", study, run)));
-  return Talk::of(recording);
+  FRIDAY_TRY(framing, framing_of(study));
+  return Talk::of(recording, framing);
 }
 
 Result<void> write_talk(const std::string& study, unsigned run, const Talk& talk) {
@@ -39,6 +41,17 @@ Result<void> write_talk(const std::string& study, unsigned run, const Talk& talk
 }
 
 }  // namespace
+
+Result<Framing> framing_of(const std::string& study) {
+  const Beneath file(study, "study.json");
+  const auto text = read_beneath(file, kMostOrigin);
+  if (!text && text.error().code == ErrorCode::not_found) return Framing();
+  if (!text) return std::unexpected(text.error());
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  if (!json.is_object() || !json.value("frame", nlohmann::json("")).is_string())
+    return fail(ErrorCode::bad_input, "{} is damaged", file.path());
+  return Framing::parse(json.value("frame", ""));
+}
 
 Result<void> keep_messages(const std::string& study, unsigned run) {
   FRIDAY_TRY(talk, recorded_talk(study, run));

@@ -19,6 +19,10 @@ struct StudyRun {
   std::string why;
 };
 
+// How its messages are told apart: what STUDY/study.json says, which `friday diagnose` writes. Fails with bad_input if
+// that is damaged.
+Result<Framing> framing_of(const std::string& study);
+
 // Keeps what was said in a run of STUDY, whose recording is there, so that the recording may be removed.
 Result<void> keep_messages(const std::string& study, unsigned run);
 

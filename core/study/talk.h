@@ -9,6 +9,7 @@
 
 #include "core/base/beneath.h"
 #include "core/base/error.h"
+#include "core/study/framing.h"
 #include "core/trace/recording.h"
 
 namespace friday {
@@ -37,7 +38,7 @@ struct Talk {
   std::vector<TalkEvent> events;
 
   // Fails as opening and reading the recording's traces do, and if one of its nodes is damaged.
-  static Result<Talk> of(const Recording& recording);
+  static Result<Talk> of(const Recording& recording, const Framing& framing = {});
 
   // Fails with unsupported if the run has more messages, or roles, than read() takes.
   Result<void> write(const Beneath& file) const;

@@ -192,19 +192,5 @@ TEST(UserClasses, WhatIsWrongWithThemIsSaid) {
     EXPECT_EQ(UserClasses::parse({}, {text}).error().code, ErrorCode::usage) << text;
 }
 
-TEST(Reading, MessagesOfRespAreToldApart) {
-  using Lengths = std::vector<size_t>;
-  EXPECT_EQ(messages_in("+OK\r\n+OK\r\n"), (Lengths{5, 5}));
-  EXPECT_EQ(messages_in("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPI"), (Lengths{14, 10})) << "the last one ends early";
-  EXPECT_EQ(messages_in("*0\r\n:1\r\n$-1\r\n"), (Lengths{4, 4, 5}));
-  EXPECT_EQ(messages_in("$3\r\n\r\n\r\r\n"), (Lengths{9})) << "line ends in a string";
-  EXPECT_EQ(messages_in("$3\r\nabcd\r\n"), (Lengths{10})) << "no value of RESP";
-  EXPECT_EQ(messages_in("+OK\r\nGET / HTTP/1.1\r\n"), (Lengths{21})) << "something else behind it";
-  EXPECT_EQ(messages_in("*99999999999\r\n"), (Lengths{14}));
-  EXPECT_EQ(messages_in("$99999999999999999999\r\n"), (Lengths{23}));
-  EXPECT_EQ(messages_in(std::string(100, '*')), (Lengths{100}));
-  EXPECT_EQ(messages_in(""), Lengths{});
-}
-
 }  // namespace
 }  // namespace friday
