@@ -58,6 +58,11 @@ bool RunWorkers::is_used(unsigned part) const {
   return std::ranges::any_of(workers_, [part](const auto& each) { return each.second.part == part; });
 }
 
+size_t RunWorkers::failed() const {
+  return static_cast<size_t>(std::ranges::count_if(
+      finished_, [](const auto& each) { return !each.second || each.second->result == GroupRun::Result::failed; }));
+}
+
 Result<void> RunWorkers::start(unsigned number, unsigned part,
                                std::function<Result<FinishedRun>(const Interrupts&)> make) {
   Worker worker{.part = part};

@@ -29,6 +29,8 @@ class RunWorkers {
   Result<void> start(unsigned number, unsigned part, std::function<Result<FinishedRun>(const Interrupts&)> make);
   size_t running() const { return workers_.size(); }
   bool is_used(unsigned part) const;
+  // Of those that are over and not taken: how many have failed, or could not be made.
+  size_t failed() const;
 
   // Waits until a run is over, at most so long. A signal to this process is one to all that runs.
   void wait(std::chrono::milliseconds most);

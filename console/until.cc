@@ -135,10 +135,10 @@ class Series {
     return last + 1;
   }
 
-  // Whether another run is to be made after so many.
-  bool goes_on(unsigned made) const {
-    return made < until_.runs && failed_ < until_.failures && rows_.size() - failed_ < until_.others && !is_over_ &&
-           !interrupts_.came();
+  // Whether another run is to be made after so many. `failed`: runs that have, and are not in the table yet.
+  bool goes_on(unsigned made, size_t failed = 0) const {
+    return made < until_.runs && failed_ + failed < until_.failures && rows_.size() - failed_ < until_.others &&
+           !is_over_ && !interrupts_.came();
   }
 
   Result<void> make_one_by_one(unsigned first) {
@@ -163,7 +163,7 @@ class Series {
     RunWorkers workers(interrupts_);
     options_.parts = until_.jobs;
     for (unsigned made = 0;;) {
-      for (; goes_on(made) && workers.running() < until_.jobs; made++) {
+      for (; goes_on(made, workers.failed()) && workers.running() < until_.jobs; made++) {
         unsigned part = 0;
         while (workers.is_used(part)) part++;
         const unsigned number = first + made;

@@ -64,7 +64,8 @@ class TraceReader {
   const std::string& path() const { return path_; }
   // The header as it was when the trace was opened.
   const format::FileHeader& header() const { return file_->header(); }
-  // Of the first record; of a part whose image is not complete, the first one behind the room for it. At most end_offset().
+  // Of the first record; of a part whose image is not complete, the first one behind the room for it. At most
+  // end_offset().
   uint64_t first_offset() const { return lacks_image() ? std::min(header().image_end, end_) : header().header_size; }
   bool lacks_image() const { return header().image_end && !header().imaged; }
   uint64_t end_offset() const { return end_; }
