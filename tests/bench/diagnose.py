@@ -28,6 +28,8 @@ KEYS = {
     "top3": Key("", "10", "at one of the first three"),
     "content": Key("", "2", "of its two bugs that are a message's contents, how many are found, and not taken for an order"),
     "invented": Key("", "<= 1", "of 20 studies whose failures are dealt out at random: how many claim something"),
+    "minimised": Key("", "<= 5", "messages that are left of a failing run of 10,000 events, `friday force STUDY RUN --minimise`"),
+    "minimise_runs": Key("", "", "how many runs of the group that took"),
     "schedule_ratio": Key("", ">= 0.99", "SET requests a second, record --schedule / native; server on one core, redis-benchmark on the other"),
     "schedule_ratio_one": Key("", "", "the same on one core, where nothing runs while the server waits"),
     "schedule_bytes_per_event": Key("bytes", "<= 16", "what is stored of it for each event, with --first-bytes 0"),
@@ -113,6 +115,17 @@ def planted_bugs(bench: Bench) -> dict[str, Number]:
             "content": Number(sum(found.get(bug, 0) == 1 for bug in planted.CONTENT)), "invented": Number(claims)}
 
 
+def minimised(bench: Bench) -> dict[str, Number]:
+    """Two lost an update in the register, while a third one asks so often that the run has 10,000 events."""
+    place = bench.path("minimised")
+    place.mkdir()
+    study = planted.study(bench.friday, "lost_update", place, runs=12, failures=1, pings=20 if bench.quick else 2500)
+    rows = [json.loads(line) for line in (study / "runs.jsonl").read_text().splitlines()]
+    failed = next(row["run"] for row in rows if row["result"] == "FAILED")
+    forced = json.loads(bench.run([bench.friday, "force", study, failed, "--minimise", "-n", 1, "--json"], timeout=3000))
+    return {"minimised": Number(len(forced["exact"])), "minimise_runs": Number(forced["search"]["runs"])}
+
+
 def scheduled(bench: Bench) -> dict[str, Number]:
     recording = bench.path("schedule-rec")
     found = beside_native(bench, "schedule_ratio", recording, ["--schedule", "--first-bytes", "0"])
@@ -123,4 +136,4 @@ def scheduled(bench: Bench) -> dict[str, Number]:
 
 
 def run(bench: Bench) -> dict[str, Number]:
-    return synthetic(bench) | booking(bench) | planted_bugs(bench) | scheduled(bench)
+    return synthetic(bench) | booking(bench) | planted_bugs(bench) | minimised(bench) | scheduled(bench)
