@@ -36,19 +36,35 @@ std::vector<int> GdbPool::fds() const {
   return all;
 }
 
+// What a gdb asks for may move the group to a time at which another node has no process, and its endpoints are gone
+// then. So the actions of one wait find what they act on when they are taken.
+void GdbPool::serve(NodeId id, bool users, int fd) {
+  const auto node = nodes_.find(id);
+  if (node == nodes_.end()) return;
+  Client* client = users ? node->second.users.get() : node->second.own ? &node->second.own->client() : nullptr;
+  if (client) client->endpoint().on_ready(fd);
+}
+
+void GdbPool::serve_zygote(const std::string& file) {
+  if (const auto zygote = zygotes_.find(file); zygote != zygotes_.end() && zygote->second)
+    zygote->second->session().on_readable();
+}
+
 Result<void> GdbPool::pump(int timeout_ms, bool users) {
   PollSet set;
   for (int fd : gdbs_.fds()) set.add(fd, [this, fd] { gdbs_.dispatch(fd); });
   for (auto& [file, zygote] : zygotes_)
     if (zygote && zygote->session().is_alive())
-      set.add(zygote->session().fd(), [gdb = &zygote->session()] { gdb->on_readable(); });
-  for (auto& [id, node] : nodes_)
-    for (Client* client :
-         {node.own && only_.value_or(id) == id ? &node.own->client() : nullptr, users ? node.users.get() : nullptr})
-      if (client)
-        for (const pollfd& p : client->endpoint().fds())
-          set.add(
-              p.fd, [endpoint = &client->endpoint(), fd = p.fd] { endpoint->on_ready(fd); }, p.events);
+      set.add(zygote->session().fd(), [this, file = file] { serve_zygote(file); });
+  const auto add = [&](NodeId id, Client& client, bool is_users) {
+    for (const pollfd& p : client.endpoint().fds())
+      set.add(
+          p.fd, [this, id, is_users, fd = p.fd] { serve(id, is_users, fd); }, p.events);
+  };
+  for (auto& [id, node] : nodes_) {
+    if (node.own && only_.value_or(id) == id) add(id, node.own->client(), false);
+    if (users && node.users) add(id, *node.users, true);
+  }
   const Result<void> waited = set.wait(timeout_ms);
   if (!only_ && take_interrupt()) {
     session_.clear_interrupt();

@@ -129,6 +129,8 @@ class GdbPool final : public Pump {
   };
 
   Result<void> pump(int timeout_ms, bool users);
+  void serve(NodeId id, bool users, int fd);
+  void serve_zygote(const std::string& file);
   bool many() const { return session_.nodes().size() > kManyNodes; }
   void start_in_background(ReplayNode& node);
   GdbZygote* zygote(ReplayNode& node);
