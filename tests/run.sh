@@ -39,7 +39,7 @@ mkdir -p "$results"
 # left() is the time in seconds until the limit for the whole run, at least 60. Each test runner is killed then, with its process
 # group; each test has limits of its own, too.
 left() { echo $((minutes * 60 - (SECONDS - started) > 60 ? minutes * 60 - (SECONDS - started) : 60)); }
-FRIDAY_RANDOM_PROGRAMS=${full:+1000} timeout -k 20 "$(left)" ctest --test-dir build/release -j "$cores" --timeout 900 --no-tests=error --output-on-failure \
+FRIDAY_RANDOM_PROGRAMS=${full:+250} timeout -k 20 "$(left)" ctest --test-dir build/release -j "$cores" --timeout 900 --no-tests=error --output-on-failure \
   --output-junit "$PWD/$results/ctest.xml" >"$results/ctest.log" 2>&1 || status=$?
 tail -n 4 "$results/ctest.log"
 

@@ -173,7 +173,7 @@ TEST(Watch, PatchedStoresAndBreakpointsOnThemLiveTogether) {
 
 // Programs of random stores under random watches and breakpoints: each runs three times from the same start,
 // single-stepped, watched, and watched with stores patched at once. FRIDAY_RANDOM_PROGRAMS says how many a case has
-// (1000 in a full run of the tests).
+// (250 in a full run of the tests).
 struct RandomProgram {
   struct Step {
     uint32_t form, offset;
