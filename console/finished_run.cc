@@ -49,8 +49,8 @@ Result<FinishedRun> make_run(const GroupSpec& group, GroupRunOptions options, co
                   .programs = programs_of(run.launch),
                   .bad_ends = bad_ends_of_unrecorded(run.launch),
                   .is_disk_full = disk_was_full(run.launch)};
-  if (!out.is_judged() || out.is_disk_full) out.not_kept = "it was not judged";
-  else if (auto kept = keep_messages(directory, number); !kept) out.not_kept = describe(kept.error());
+  if (out.is_judged() && !out.is_disk_full)
+    if (auto kept = keep_messages(directory, number); !kept) out.not_kept = describe(kept.error());
   return out;
 }
 

@@ -22,8 +22,7 @@ struct FinishedRun {
   nlohmann::json programs;              // that were started, as runs.jsonl lists them
   std::vector<std::string> bad_ends{};  // of programs that are not recorded
   bool is_disk_full = false;
-  // Why what was said in it could not be kept for `friday compare`, or was not to be; empty if it was.
-  std::string not_kept{};
+  std::string not_kept{};  // why what was said in it, though it was judged, could not be kept for `friday compare`
 
   bool is_judged() const { return result == GroupRun::Result::passed || result == GroupRun::Result::failed; }
 };

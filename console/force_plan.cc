@@ -70,11 +70,11 @@ Result<ForcePlan> plan_of_run(const Study& study, const StudyRun& run, ForcePlan
   plan.order = order.of_all();
   plan.kept = order.kept_values();
   std::vector<const Talk*> failing;
-  for (const StudiedRun& each : gathered.runs)
+  for (const StudiedRun& each : gathered.runs) {
     if (each.failed) failing.push_back(&each.talk);
-  plan.common = order.common_to(failing);
-  for (const StudiedRun& each : gathered.runs)
     plan.longest_silence = std::max(plan.longest_silence, longest_silence(each.talk));
+  }
+  plan.common = order.common_to(failing);
   plan.whole = std::move(order);
   return plan;
 }
@@ -84,7 +84,7 @@ Result<ForcePlan> plan_of_study(const ForceOptions& options, UserClasses classes
   ForcePlan plan{.classes = std::move(classes)};
   FRIDAY_TRY(origin, origin_of(options.study));
   plan.origin = std::move(origin);
-  FRIDAY_TRY(framing, Framing::parse(plan.origin.frame));
+  FRIDAY_TRY(framing, framing_of(options.study));
   plan.framing = std::move(framing);
   FRIDAY_TRY(run, judged_run(study, options.run));
   plan.holds = run->result == StudyRun::Result::failed;

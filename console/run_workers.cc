@@ -103,7 +103,6 @@ void RunWorkers::signal_all() const {
 
 void RunWorkers::wait(std::chrono::milliseconds most) {
   constexpr auto kLookAgain = std::chrono::milliseconds(100);  // for a further signal
-  for (; signals_ < interrupts_.count(); signals_++) signal_all();
   std::vector<pollfd> polled;
   for (const auto& [number, worker] : workers_) polled.push_back({worker.process.get(), POLLIN, 0});
   if (signals_ == 0) polled.push_back({interrupts_.fd(), POLLIN, 0});

@@ -109,8 +109,6 @@ Result<StudyOrigin> origin_of(const std::string& study) {
                : std::nullopt;
   };
   const bool is_object = known.is_object();
-  if (is_object && !known.value("frame", json("")).is_string())
-    return fail(ErrorCode::bad_input, "{} is damaged", place.path());
   const auto is_text = [&](const char* key) { return is_object && known.contains(key) && known[key].is_string(); };
   const auto script = is_object ? words("script") : std::nullopt,
              predicates = is_object ? words("predicates") : std::nullopt;
@@ -120,8 +118,7 @@ Result<StudyOrigin> origin_of(const std::string& study) {
                 "{} does not say where the group file is: an earlier version of Friday has made it. Run `friday "
                 "diagnose` again, into another directory",
                 place.path());
-  StudyOrigin origin{known["group_file"],     known["script_name"], *script, *predicates, known["directory"], false,
-                     known.value("frame", "")};
+  StudyOrigin origin{known["group_file"], known["script_name"], *script, *predicates, known["directory"], false, {}};
   const auto now = read_beneath(Beneath(origin.group), kMostGroup);
   if (!now) return std::unexpected(now.error());
   if (*now != known["group"].get<std::string>())

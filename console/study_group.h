@@ -16,7 +16,7 @@ struct StudyOrigin {
   std::vector<std::string> predicates;
   std::string directory;  // in which the programs ran
   bool schedule = false;  // only schedules are recorded
-  std::string frame{};    // how messages are told apart (Framing)
+  std::string frame{};    // how messages are told apart; of a study that is there, framing_of() says it
 };
 
 // The group with the script as its last program: it starts when all others are ready, the group is stopped when it has

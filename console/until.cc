@@ -204,7 +204,7 @@ class Series {
     is_disk_full_ |= run.is_disk_full;
     is_interrupted_ |= run.result == GroupRun::Result::interrupted;
     is_over_ = is_disk_full_ || is_interrupted_;
-    if (passed && run.not_kept.empty()) FRIDAY_TRY_VOID(keep_good());
+    if (passed && !run.is_disk_full && run.not_kept.empty()) FRIDAY_TRY_VOID(keep_good());
     FRIDAY_TRY_VOID(note(rows_.back()));
     if (run.is_disk_full) {
       line_.clear();
@@ -230,7 +230,7 @@ class Series {
   }
 
   void tell(const FinishedRun& run) {
-    if (run.is_judged() && !run.is_disk_full && !run.not_kept.empty()) {
+    if (!run.not_kept.empty()) {
       line_.clear();
       say(stderr,
           "friday: run {}: its messages could not be kept, so that its recording is, for `friday compare`: {}\n",
