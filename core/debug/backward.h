@@ -194,6 +194,7 @@ class Backward final : public PastRuns {
   Result<std::shared_ptr<const GroupCheckpoint>> keep();
   bool is_repeating(ReplayNode& node, uint64_t before);
   Result<void> unpatch(ReplayNode& node);
+  bool pass_over(const Stop& stop);
   Result<bool> step_once();
   Result<Walk> walk();
   Result<bool> go_behind(std::optional<uint64_t> event);

@@ -55,6 +55,14 @@ Result<void> Backward::unpatch(ReplayNode& node) {
   return node.watches().stores().enable(false);
 }
 
+// Accounts for a stop at a stop point of the user's that going back passes. False if the stop is another one.
+bool Backward::pass_over(const Stop& stop) {
+  if (stop.kind == Stop::Kind::watch) (void)stop_points_.judge_watch(stop, Hits::passed_over);
+  else if (stop.kind == Stop::Kind::breakpoint) (void)stop_points_.judge_breakpoint(stop, Hits::passed_over);
+  else return false;
+  return true;
+}
+
 // Lets the thread execute one instruction; of a system call, until it has returned. False if its node has ended with
 // that.
 Result<bool> Backward::step_once() {
@@ -62,16 +70,19 @@ Result<bool> Backward::step_once() {
   FRIDAY_TRY_VOID(unpatch(*session_.find(id)));
   FRIDAY_TRY(before, session_.find(id)->program_counter(place_.thread));
   for (;;) {
-    FRIDAY_TRY(stop, session_.step(id, place_.thread));
+    // A long call may run past many stop points of other nodes.
+    FRIDAY_TRY(stop, runner_.step_unstopped(id, place_.thread, [&](const Stop& passed) { return pass_over(passed); }));
     const bool mine = stop.node == id && stop.thread == place_.thread;
     ReplayNode& node = *session_.find(id);
     if (node.state() == NodeState::ended) return false;
     switch (stop.kind) {
-      case Stop::Kind::step: break;
-      case Stop::Kind::watch: (void)stop_points_.judge_watch(stop, Hits::passed_over); break;
-      case Stop::Kind::breakpoint: (void)stop_points_.judge_breakpoint(stop, Hits::passed_over); break;
+      case Stop::Kind::watch:
+      case Stop::Kind::breakpoint: (void)pass_over(stop); break;
       case Stop::Kind::end: return false;
       case Stop::Kind::interrupt: return fail(ErrorCode::interrupted, "going back was interrupted");
+      case Stop::Kind::event:
+        return fail(ErrorCode::component_died, "node {} waits before its event {} although nothing stops it there",
+                    stop.node, session_.mark(stop.node).event.value);
       case Stop::Kind::failure: return fail(ErrorCode::component_died, "{}", stop.message);
       case Stop::Kind::divergence: return fail(ErrorCode::diverged, "node {} diverged on the way", stop.node);
       default: break;

@@ -247,6 +247,16 @@ Result<void> Runner::disarm_events() {
   return disarmed;
 }
 
+Result<Stop> Runner::step_unstopped(NodeId id, ThreadId thread, const std::function<bool(const Stop&)>& passes) {
+  struct Ending {
+    Runner& runner;
+    ~Ending() { runner.events_.clear_target(); }
+  } ending{*this};
+  events_.set_target({});
+  FRIDAY_TRY_VOID(events_.prepare());
+  return session_.step(id, thread, passes);
+}
+
 void Runner::stand(const Mark& mark, ThreadId thread, Stop::Kind kind) {
   note_stop(Stop{.kind = kind, .node = mark.node, .thread = thread});
   if (kind == Stop::Kind::event) events_.stand_before(mark);

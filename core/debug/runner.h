@@ -65,6 +65,8 @@ class Runner final : public ClientOwner {
   Result<DebugStop> search(std::optional<Mark> target, const Ends& ends, Hits hits);
   // Makes no node wait before an event. Call before single steps that no run of the user makes.
   Result<void> disarm_events();
+  // As ReplaySession::step(), while no node waits before an event, also none that starts on the way.
+  Result<Stop> step_unstopped(NodeId id, ThreadId thread, const std::function<bool(const Stop&)>& passes);
   // Call when the group was brought to a place without a run: the node of `mark` moved last, with this thread. The kind
   // is that of a stop there: `event` if it waits before its next event, `watch` in a call that has changed watched
   // memory, or `step`.

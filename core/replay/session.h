@@ -98,8 +98,9 @@ class ReplaySession {
   std::optional<std::chrono::steady_clock::time_point> pause_at;
   std::function<void()> on_pause;
   // Executes one instruction of a thread. System calls are executed completely; other nodes follow in the recorded
-  // order.
-  Result<Stop> step(NodeId node, ThreadId thread);
+  // order. At a stop of another thread for which `passes` returns true the group goes on at once; `passes` must not run
+  // anything itself.
+  Result<Stop> step(NodeId node, ThreadId thread, const std::function<bool(const Stop&)>& passes = {});
   // Runs one thread alone for a function call of the debugger, until it stops or for at most `timeout_ms`. If the
   // function returns, the thread stops with the signal that its return address raises. If it never will, call_failure()
   // tells why.
@@ -196,7 +197,8 @@ class ReplaySession {
   std::optional<Stop> handle_trap(ReplayNode& node, ReplayNode::Thread& thread, user_regs_struct& registers);
   // in stepping.cc
   Result<std::optional<Stop>> step_in_place(ReplayNode& node, ReplayNode::Thread& thread, Addr pc);
-  Result<Stop> run_step(ReplayNode& node, const ReplayNode::Thread& thread, Addr back);
+  Result<Stop> run_step(ReplayNode& node, const ReplayNode::Thread& thread, Addr back,
+                        const std::function<bool(const Stop&)>& passes);
   // in spin.cc
   Result<void> expect_spin(ReplayNode& node);
   static Result<void> stop_at_spin(ReplayNode& node);

@@ -33,7 +33,7 @@ bool read_settled(ReplayNode& node, pid_t tid, user_regs_struct& r) {
 
 }  // namespace
 
-Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id) {
+Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id, const std::function<bool(const Stop&)>& passes) {
   FRIDAY_TRY(found, readable(id));
   ReplayNode& node = *found;
   FRIDAY_TRY_VOID(node.check_goes_on("there is nothing left to step"));
@@ -48,17 +48,17 @@ Result<Stop> ReplaySession::step(NodeId id, ThreadId thread_id) {
     // In a system call, behind which the program goes on, or giving its turn away at a loop site.
     const bool in_call = node.call_site(thread_id) + kCallLength == before.rip;
     const shim::Patch* site = in_call ? nullptr : node.site_at(Addr{before.rip});
-    return run_step(node, *thread, Addr{site ? behind(*site) : before.rip});
+    return run_step(node, *thread, Addr{site ? behind(*site) : before.rip}, passes);
   }
   if (const shim::Patch* site = thread->detour ? nullptr : node.site_at(Addr{hardware.rip})) {
     thread->at_breakpoint = node.breakpoints().contains(Addr{hardware.rip});  // it is left, not reported
-    return run_step(node, *thread, Addr{behind(*site)});
+    return run_step(node, *thread, Addr{behind(*site)}, passes);
   }
   FRIDAY_TRY(stopped, step_in_place(node, *thread, Addr{before.rip}));
   if (stopped) return std::move(*stopped);
   // The instruction is a system call that has no stub, or the program gets a signal.
   if (!TracedProcess::registers(thread->tid, hardware)) return std::unexpected(process_gone(id));
-  return run_step(node, *thread, Addr{thread->deliver == SIGSYS ? hardware.rip : before.rip});
+  return run_step(node, *thread, Addr{thread->deliver == SIGSYS ? hardware.rip : before.rip}, passes);
 }
 
 // Lets the processor execute the instruction at `pc`, where the thread stands. None if that was not enough: the thread
@@ -102,7 +102,8 @@ Result<std::optional<Stop>> ReplaySession::step_in_place(ReplayNode& node, Repla
 
 // Runs the group until the thread arrives at `back`, the instruction that follows in the program what the shim does, or
 // a signal's handler. Meanwhile the other nodes run in the recorded order.
-Result<Stop> ReplaySession::run_step(ReplayNode& node, const ReplayNode::Thread& thread, Addr back) {
+Result<Stop> ReplaySession::run_step(ReplayNode& node, const ReplayNode::Thread& thread, Addr back,
+                                     const std::function<bool(const Stop&)>& passes) {
   const ThreadId thread_id{thread.number};
   const NodeId id = node.id();
   FRIDAY_TRY_VOID(node.breakpoints().insert(back, kStepOwner));
@@ -110,6 +111,8 @@ Result<Stop> ReplaySession::run_step(ReplayNode& node, const ReplayNode::Thread&
     auto stop = run();
     const bool mine = stop && stop->kind == Stop::Kind::breakpoint && stop->node == id && stop->pc == back;
     if (mine && stop->thread != thread_id && stop->owners.size() == 1) continue;
+    const bool of_another = stop && (stop->node != id || stop->thread != thread_id);
+    if (of_another && passes && passes(*stop)) continue;
     (void)node.breakpoints().remove(back, kStepOwner);
     if (!stop) return stop;
     if (mine && stop->thread == thread_id) {

@@ -203,6 +203,26 @@ def test_steps_back_from_the_end_of_a_node(which, request, opened):
             assert place_of(other, node) == place
 
 
+def test_a_step_back_over_a_call_during_which_processes_with_catchpoints_begin(tmp_path_factory, opened):
+    """The shell waits while the child of its child begins: a process that exists neither at the checkpoint nor where the step begins."""
+    command = ["/bin/sh", "-c", "(/bin/echo one; /bin/echo two; exit 0); exit 0"]
+    recording = record_once("waiting", lambda recorder: recorder.record(command), tmp_path_factory)
+    session, other = opened(recording), opened(recording)
+    for each in (session, other):
+        each.set_checkpoints(True)
+    while session.run().kind != "end":
+        pass
+    events = session.backend.event(0)
+    session.catch("syscall write wait4 exit_group")
+    for event in range(events - 8, events):
+        for each in (session, other):
+            each.goto(event, node=0)
+            assert each.step(0, "reverse-stepi").kind == "step"
+        assert place_of(session, 0) == place_of(other, 0)
+    session.restart()
+    assert session.run().kind == "catch"
+
+
 def test_steps_back_over_lines_and_calls(locals_, opened):
     session = opened(locals_)
     session.set_checkpoints(True)
