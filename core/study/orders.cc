@@ -13,6 +13,9 @@
 #include <fmt/format.h>
 
 #include "core/base/counted.h"
+#include "core/study/betweens.h"
+#include "core/study/numbering.h"
+#include "core/study/segments.h"
 
 namespace friday {
 namespace {
@@ -22,11 +25,7 @@ constexpr size_t kMostNames = 3000;
 constexpr size_t kMostPairWords = size_t{1} << 26;  // of sets of runs, for the pairs of a role
 // Words that so many shapes of one role have in common are no matter of two messages.
 constexpr size_t kMostShapesOfWord = 64;
-constexpr size_t kMostSegments = 20'000, kMostCells = size_t{1} << 26;  // of pairs of sends, times names of receives
 constexpr size_t kMostCandidates = 2'000'000;
-// How often the events of a run are looked at for `between` and `intrusion`. Where ten processes talk it is some ten
-// times; with hundreds of them, or with messages that overtake each other, it would be quadratic.
-constexpr size_t kMostLooks = 200;
 constexpr uint32_t kNone = ~uint32_t{0};
 
 // Where the untainted events with a name stand in a run: the first and the last of them.
@@ -104,85 +103,74 @@ struct RoleNames {
   std::vector<uint32_t> number;  // by name; kNone
 };
 
-bool has_word(const NamedRun& run, size_t event, uint64_t word) {
-  return std::ranges::find(run.words_of(event), word) != run.words_of(event).end();
-}
-
-// Calls f(first, last) for each two consecutive sends of a node to one partner.
-template <typename F>
-void for_each_segment(const NamedRun& run, F f) {
-  std::map<std::pair<uint32_t, uint32_t>, size_t> sends;  // (node, partner) -> its last send
-  for (size_t event = 0; event < run.size(); event++) {
-    const TalkEvent& send = run.talk->events[event];
-    if (!send.sent || send.partner == TalkEvent::kOutside) continue;
-    const auto [place, is_new] = sends.try_emplace({send.node, send.partner}, event);
-    const size_t before = std::exchange(place->second, event);
-    if (!is_new) f(before, event);
+// The receives of a run by the words that they have.
+class ReceivesOfWords {
+ public:
+  ReceivesOfWords(const NamedRun& run, const Words& words)
+      : run_(run), first_(words.count() + 1), kinds_(words.count()) {
+    const auto receives = receives_of(run);
+    for (const Receive& receive : receives)
+      for (uint32_t word : words.of(receive.event)) first_[word + 1]++;
+    for (size_t word = 0; word < words.count(); word++) first_[word + 1] += first_[word];
+    receives_.resize(first_.back());
+    std::vector<uint32_t> next(first_.begin(), first_.end() - 1);
+    for (const Receive& receive : receives)
+      for (uint32_t word : words.of(receive.event)) receives_[next[word]++] = receive;
   }
-}
 
-struct SendsOfWord {
-  uint32_t node, partner;
-  uint64_t word;
-  bool operator==(const SendsOfWord&) const = default;
-};
-struct HashOfSends {
-  size_t operator()(const SendsOfWord& key) const { return XXH3_64bits(&key, sizeof key); }
-};
-
-// The same of sends that have a word in common, and are consecutive among those with it: f(word, first, last).
-template <typename F>
-void for_each_segment_of_word(const NamedRun& run, F f) {
-  std::unordered_map<SendsOfWord, size_t, HashOfSends> sends;  // the last one
-  for (size_t event = 0; event < run.size(); event++) {
-    const TalkEvent& send = run.talk->events[event];
-    if (!send.sent || send.partner == TalkEvent::kOutside) continue;
-    for (uint64_t word : run.words_of(event)) {
-      const auto [place, is_new] = sends.try_emplace({send.node, send.partner, word}, event);
-      const size_t before = std::exchange(place->second, event);
-      if (!is_new && before != event) f(word, before, event);
-    }
+  // In order.
+  std::span<const Receive> with(uint32_t word) const {
+    return std::span(receives_).subspan(first_[word], first_[word + 1] - first_[word]);
   }
-}
 
-// Whether a receive is not of the node that sends at `first`, and of nothing that this node has sent.
-bool comes_from_elsewhere(const NamedRun& run, size_t first, size_t event) {
-  const TalkEvent &send = run.talk->events[first], &inside = run.talk->events[event];
-  const uint32_t sender = run.other_end[event];
-  return inside.node != send.node && (sender == NamedRun::kNowhere || run.talk->events[sender].node != send.node);
-}
-
-// Calls f(event) for each untainted receive of something from elsewhere between two messages, until it returns false.
-// `receives`: those to look at, in order. Returns how many it has looked at.
-template <typename F>
-size_t for_each_between(const NamedRun& run, size_t first, size_t last, std::span<const uint32_t> receives, F f) {
-  const auto& events = run.talk->events;
-  const uint32_t from = run.other_end[first], to = run.other_end[last];
-  const bool one_receiver =
-      from != NamedRun::kNowhere && to != NamedRun::kNowhere && events[from].node == events[to].node;
-  size_t looked = 0;
-  const auto look = [&](size_t low, size_t high, bool there) {
-    for (auto at = std::ranges::upper_bound(receives, low); at != receives.end() && *at < high; ++at, ++looked) {
-      const bool is_there = one_receiver && events[*at].node == events[from].node;
-      if (is_there == there && !run.tainted[*at] && comes_from_elsewhere(run, first, *at) && !f(*at)) return false;
+  // One of each shape and node, at most kMostShapesOfWord. They are found when somebody asks for them.
+  std::span<const Receive> kinds_of(uint32_t word) {
+    auto& [first, count] = kinds_[word];
+    if (first == kNone) {
+      first = static_cast<uint32_t>(kind_.size());
+      for (const Receive& receive : with(word)) {
+        if (count == kMostShapesOfWord) break;
+        const bool known = std::any_of(kind_.begin() + first, kind_.end(), [&](const Receive& each) {
+          return run_.shape_of(each.event) == run_.shape_of(receive.event) && each.node == receive.node;
+        });
+        if (known) continue;
+        kind_.push_back(receive);
+        count++;
+      }
     }
-    return true;
+    return std::span(kind_).subspan(first, count);
+  }
+
+ private:
+  struct Part {
+    uint32_t first = kNone, count = 0;
   };
-  if (look(first, last, false) && one_receiver) look(from, to, true);
-  return looked;
-}
 
-std::vector<uint32_t> receives_of(const NamedRun& run) {
-  std::vector<uint32_t> receives;
-  for (uint32_t event = 0; event < run.size(); event++)
-    if (!run.talk->events[event].sent) receives.push_back(event);
-  return receives;
-}
+  const NamedRun& run_;
+  std::vector<uint32_t> first_;  // by word, where its receives begin
+  std::vector<Receive> receives_;
+  std::vector<Part> kinds_;  // by word, which part of kind_
+  std::vector<Receive> kind_;
+};
 
-// The receives with a word, in a run.
-struct WithWord {
-  std::vector<uint32_t> events;  // in order
-  std::vector<uint32_t> kinds;   // one event of each shape and node
+// Orders of one form, each by the shapes that it is made of, with the runs in which it holds and could hold.
+template <typename Shapes>
+struct OfShapes {
+  explicit OfShapes(size_t runs) : holds(0, runs), could(0, runs) {}
+
+  // The number of the sets, which are new and empty if the order is.
+  size_t operator[](const Shapes& shapes) {
+    const auto [known, is_new] = number.try_emplace(shapes, holds.count());
+    if (is_new) {
+      const std::vector<uint64_t> none(holds.words());
+      holds.append(none);
+      could.append(none);
+    }
+    return known->second;
+  }
+
+  std::map<Shapes, size_t> number;
+  RunSets holds, could;
 };
 
 class Orders {
@@ -192,15 +180,16 @@ class Orders {
         out_(naming.runs.size()),
         grouping_(out_),
         present_(naming.identities.size(), naming.runs.size()),
-        inside_(0, naming.runs.size()),
-        none_(inside_.words()) {
+        intrusions_(naming.runs.size()),
+        intrusions_of_alike_(naming.runs.size()) {
     for (size_t run = 0; run < naming.runs.size(); run++)
       for (const auto* names : {&naming.runs[run].names, &naming.runs[run].general})
         for (uint32_t name : *names)
           if (name != NamedRun::kNameless) present_.add(name, run);
     for (const NamedRun& run : naming.runs) {
       auto& by_role = receives_.emplace_back();
-      for (uint32_t event : receives_of(run)) by_role[identity(run.shape_of(event)).role].push_back(event);
+      for (const Receive& each : receives_of(run))
+        by_role[identity(run.shape_of(each.event)).role].push_back(each.event);
     }
     for (uint32_t name = 0; name < naming.identities.size(); name++)
       if (!identity(name).sent) received_[identity(name).role].push_back(name);
@@ -208,21 +197,36 @@ class Orders {
 
   // Orders of two messages, and of three about the same word.
   Candidates of_two_and_of_words() {
-    for (const auto& [role, all] : received_) {
-      if (is_general(role)) continue;  // its receives are those of several processes
-      pairs(role, names_of_role(role, all));
-      matters(role);
+    std::map<uint32_t, OfShapes<std::pair<uint32_t, uint32_t>>> matters;  // by role
+    for (const auto& [role, all] : received_)
+      if (!is_general(role)) matters.try_emplace(role, naming_.runs.size());  // else several processes receive them
+    for (size_t run = 0; run < naming_.runs.size(); run++) {
+      const Words words(naming_.runs[run]);
+      for (auto& [role, found] : matters) matters_in(run, role, words, found);
+      intrusions_in(run, words);
     }
-    intrusions(false, [](const NamedRun& run, size_t event) { return run.shape_of(event); });
-    if (are_some_alike()) intrusions(true, [](const NamedRun& run, size_t event) { return run.general[event]; });
+    for (const auto& [role, found] : matters) {
+      pairs(role, names_of_role(role, received_[role]));
+      for (const auto& [names, set] : found.number)
+        grouping_.add({Order::Form::matter, {names.first, names.second}}, found.holds[set], found.could[set]);
+    }
+    if (!too_many_between_) add_intrusions();
     return std::move(out_);
   }
 
   // Orders of three messages.
   Candidates of_three() {
-    betweens(false, [](const NamedRun& run, size_t event) { return run.names_of(event); });
-    if (are_some_alike())
-      betweens(true, [](const NamedRun& run, size_t event) { return std::span(run.general).subspan(event, 1); });
+    Betweens betweens(naming_, are_some_alike());
+    for (size_t run = 0; run < naming_.runs.size(); run++)
+      if (!betweens.see(run)) {
+        say_too_much(naming_.runs[run], "what comes between two messages");
+        return std::move(out_);
+      }
+    std::ranges::copy(betweens.left_out(), std::back_inserter(out_.left_out));
+    betweens.for_each([&](const std::array<uint32_t, 3>& names, bool is_general, RunSet holds, RunSet ends) {
+      if (!is_general || says_more({names[0], names[1], names[2]}))
+        grouping_.add({Order::Form::between, names}, holds, common(ends, present_[names[1]]));
+    });
     return std::move(out_);
   }
 
@@ -244,7 +248,7 @@ class Orders {
   RoleNames names_of_role(uint32_t role, const std::vector<uint32_t>& all) {
     RoleNames out{all, std::vector<uint32_t>(naming_.identities.size(), kNone)};
     const size_t most =
-        std::min(kMostNames, static_cast<size_t>(std::sqrt(kMostPairWords / std::max<size_t>(1, inside_.words()))));
+        std::min(kMostNames, static_cast<size_t>(std::sqrt(kMostPairWords / std::max<size_t>(1, present_.words()))));
     if (out.names.size() > most) {
       out_.left_out.push_back(fmt::format("values of single fields in the {} to {}",
                                           counted(out.names.size(), "different message"), naming_.roles[role]));
@@ -312,46 +316,51 @@ class Orders {
     return common_;
   }
 
-  // Pairs of shapes that have a word in common. Each word is looked at for itself.
-  void matters(uint32_t role) {
+  // Pairs of shapes that have a word in common, among what a role receives in a run. Each word is looked at for itself.
+  void matters_in(size_t run, uint32_t role, const Words& words, OfShapes<std::pair<uint32_t, uint32_t>>& found) {
     struct Seen {
       Extent untainted;
       uint32_t shape = 0;
+      uint32_t next = kNone;  // of the word: another one
     };
-    std::map<std::pair<uint32_t, uint32_t>, size_t> number;  // of a pair of shapes: its set
-    RunSets holds(0, naming_.runs.size()), could(0, naming_.runs.size());
-    for (size_t run = 0; run < naming_.runs.size(); run++) {
-      std::unordered_map<uint64_t, std::vector<Seen>> by_word;
-      const NamedRun& named = naming_.runs[run];
-      for (uint32_t event : receives(run, role)) {
-        const uint32_t shape = named.shape_of(event);
-        for (uint64_t word : named.words_of(event)) {
-          auto& shapes = by_word[word];
-          auto same = std::ranges::find(shapes, shape, &Seen::shape);
-          if (same == shapes.end()) {
-            if (shapes.size() > kMostShapesOfWord) continue;
-            same = shapes.insert(shapes.end(), Seen{{}, shape});
-          }
-          if (!named.tainted[event]) same->untainted.see(event);
+    struct OfWord {
+      uint32_t first = kNone;
+      size_t count = 0;
+    };
+    std::vector<Seen> seen;
+    std::vector<OfWord> of_words;
+    Numbering numbering;  // of the words of this role
+    const NamedRun& named = naming_.runs[run];
+    for (uint32_t event : receives(run, role)) {
+      const uint32_t shape = named.shape_of(event);
+      for (uint32_t word : words.of(event)) {
+        const uint32_t number = numbering(word);
+        if (number == of_words.size()) of_words.emplace_back();
+        OfWord& of_word = of_words[number];
+        uint32_t same = of_word.first;
+        while (same != kNone && seen[same].shape != shape) same = seen[same].next;
+        if (same == kNone) {
+          if (of_word.count > kMostShapesOfWord) continue;
+          same = static_cast<uint32_t>(seen.size());
+          seen.push_back({{}, shape, std::exchange(of_word.first, same)});
+          of_word.count++;
         }
-      }
-      for (const auto& [word, shapes] : by_word) {
-        if (shapes.size() > kMostShapesOfWord) {
-          say_of_common_words();
-          continue;
-        }
-        for (const Seen& x : shapes)
-          for (const Seen& y : shapes) {
-            if (!is_race(x.shape, y.shape)) continue;
-            const auto [known, is_new] = number.try_emplace({x.shape, y.shape}, holds.count());
-            if (is_new) holds.append(none_), could.append(none_);
-            could.add(known->second, run);
-            if (x.untainted.before(y.untainted)) holds.add(known->second, run);
-          }
+        if (!named.tainted[event]) seen[same].untainted.see(event);
       }
     }
-    for (const auto& [names, set] : number)
-      grouping_.add({Order::Form::matter, {names.first, names.second}}, holds[set], could[set]);
+    for (const OfWord& of_word : of_words) {
+      if (of_word.count > kMostShapesOfWord) {
+        say_of_common_words();
+        continue;
+      }
+      for (uint32_t x = of_word.first; x != kNone; x = seen[x].next)
+        for (uint32_t y = of_word.first; y != kNone; y = seen[y].next) {
+          if (!is_race(seen[x].shape, seen[y].shape)) continue;
+          const size_t set = found[{seen[x].shape, seen[y].shape}];
+          found.could.add(set, run);
+          if (seen[x].untainted.before(seen[y].untainted)) found.holds.add(set, run);
+        }
+    }
   }
 
   void say_of_common_words() {
@@ -360,141 +369,50 @@ class Orders {
           fmt::format("words that {} or more shapes of messages have in common", kMostShapesOfWord));
   }
 
-  static size_t most_looks(const NamedRun& run) {
-    constexpr size_t kSmallRun = 10'000;
-    return kMostLooks * std::max(run.size(), kSmallRun);
-  }
-
-  // Whether so many looks at a run's events were too many, so that not all was seen.
-  bool is_too_much(const NamedRun& run, size_t looks, const char* what) {
-    if (looks <= most_looks(run)) return false;
+  // Not all was seen, since there were too many events to look at.
+  void say_too_much(const NamedRun& run, const char* what) {
     out_.left_out.push_back(
         fmt::format("{}, since in run {} too many messages lie between two that follow each other", what, run.number));
-    return true;
   }
 
-  // Two consecutive sends of a node to one partner, by their names, and what is received elsewhere meanwhile.
-  struct Segment {
-    size_t set = 0;                  // of runs that have one
-    std::vector<uint32_t> inside{};  // by the number of a receive's name: the set of runs, kNone
-  };
-
-  // `names(run, event)` are the names by which events are compared; `general`: they stand for several alike where they
-  // can.
-  void betweens(bool general, const auto& names) {
-    segments_.clear();
-    inside_ = RunSets(0, naming_.runs.size());
-    number_names(names);
-    most_segments_ = std::clamp<size_t>(kMostCells / std::max<size_t>(1, numbered_.size()), 10, kMostSegments);
-    too_many_ = false;
-    for (size_t run = 0; run < naming_.runs.size(); run++) {
-      size_t looks = 0;
-      const auto receives = receives_of(naming_.runs[run]);
-      for_each_segment(naming_.runs[run], [&](size_t first, size_t last) {
-        if (looks <= most_looks(naming_.runs[run])) looks += segment(run, first, last, receives, names);
-      });
-      if (is_too_much(naming_.runs[run], looks, "what comes between two messages")) return;
-    }
-    if (too_many_)
-      out_.left_out.push_back(
-          fmt::format("what comes between two messages, for all but {} kinds of these", most_segments_));
-    for (const auto& [ends, segment] : segments_)
-      for (uint32_t number = 0; number < segment.inside.size(); number++) {
-        const uint32_t set = segment.inside[number], name = numbered_[number];
-        if (set == kNone || (general && !says_more({ends.first, name, ends.second}))) continue;
-        grouping_.add({Order::Form::between, {ends.first, name, ends.second}}, inside_[set],
-                      common(inside_[segment.set], present_[name]));
-      }
-  }
-
-  // Numbers the names of all receives.
-  void number_names(const auto& names) {
-    number_.assign(naming_.identities.size(), kNone);
-    numbered_.clear();
-    for (const NamedRun& run : naming_.runs)
-      for (uint32_t event : receives_of(run))
-        for (uint32_t name : names(run, event))
-          if (number_[name] == kNone) {
-            number_[name] = static_cast<uint32_t>(numbered_.size());
-            numbered_.push_back(name);
-          }
-  }
-
-  // Returns how many events were looked at.
-  size_t segment(size_t run, size_t first, size_t last, std::span<const uint32_t> receives, const auto& names) {
+  // Of a run: by shapes, and by the names of these that stand for several alike where some are.
+  void intrusions_in(size_t run, const Words& words) {
+    if (too_many_between_) return;
     const NamedRun& named = naming_.runs[run];
-    std::vector<Segment*> here;
-    if (named.shape_of(first) == NamedRun::kNameless || named.shape_of(last) == NamedRun::kNameless) return 0;
-    for (uint32_t x : names(named, first))
-      for (uint32_t z : names(named, last)) {
-        if (segments_.size() >= most_segments_ && !segments_.contains({x, z})) {
-          too_many_ = true;
-          continue;
-        }
-        const auto [known, is_new] = segments_.try_emplace({x, z});
-        if (is_new) known->second.set = inside_.append(none_);
-        inside_.add(known->second.set, run);
-        here.push_back(&known->second);
-      }
-    if (named.tainted[last]) return 0;
-    return for_each_between(named, first, last, receives, [&](size_t event) {
-      for (uint32_t name : names(named, event))
-        for (Segment* segment : here) {
-          if (segment->inside.empty()) segment->inside.resize(numbered_.size(), kNone);
-          uint32_t& set = segment->inside[number_[name]];
-          if (set == kNone) set = static_cast<uint32_t>(inside_.append(none_));
-          inside_.add(set, run);
-        }
-      return true;
-    });
-  }
-
-  static std::unordered_map<uint64_t, WithWord> received_with_words(const NamedRun& run) {
-    std::unordered_map<uint64_t, WithWord> out;
-    for (uint32_t event : receives_of(run))
-      for (uint64_t word : run.words_of(event)) {
-        WithWord& with = out[word];
-        with.events.push_back(event);
-        const bool known = std::ranges::any_of(with.kinds, [&](uint32_t each) {
-          return run.shape_of(each) == run.shape_of(event) &&
-                 run.talk->events[each].node == run.talk->events[event].node;
-        });
-        if (!known && with.kinds.size() < kMostShapesOfWord) with.kinds.push_back(event);
-      }
-    return out;
-  }
-
-  // `shape(run, event)` is the name by which events are compared; `general` as above.
-  void intrusions(bool general, const auto& shape) {
-    std::map<std::array<uint32_t, 3>, size_t> number;  // by shapes: the set of runs
-    RunSets holds(0, naming_.runs.size()), could(0, naming_.runs.size());
-    for (size_t run = 0; run < naming_.runs.size(); run++) {
-      const NamedRun& named = naming_.runs[run];
-      const auto received = received_with_words(named);
-      size_t looks = 0;
-      for_each_segment_of_word(named, [&](uint64_t word, size_t first, size_t last) {
-        const auto with = received.find(word);
-        if (with == received.end() || looks > most_looks(named)) return;
-        if (with->second.kinds.size() >= kMostShapesOfWord) return say_of_common_words();
-        const auto set_of = [&](size_t event) {
-          const auto [known, is_new] =
-              number.try_emplace({shape(named, first), shape(named, event), shape(named, last)}, holds.count());
-          if (is_new) holds.append(none_), could.append(none_);
-          return known->second;
-        };
-        for (uint32_t event : with->second.kinds)
-          if (comes_from_elsewhere(named, first, event)) could.add(set_of(event), run);
-        looks += with->second.kinds.size();
-        if (named.tainted[last]) return;
-        looks += for_each_between(named, first, last, with->second.events, [&](size_t event) {
-          holds.add(set_of(event), run);
-          return true;
-        });
+    ReceivesOfWords received(named, words);
+    const bool alike = are_some_alike();
+    size_t looks = 0;
+    for_each_segment_of_word(named, words, [&](uint32_t word, size_t first, size_t last) {
+      const auto with = received.with(word);
+      if (with.empty() || looks > most_looks(named)) return;
+      const auto kinds = received.kinds_of(word);
+      if (kinds.size() >= kMostShapesOfWord) return say_of_common_words();
+      const auto add = [&](RunSets OfShapes<std::array<uint32_t, 3>>::*sets, uint32_t event) {
+        (intrusions_.*sets).add(intrusions_[{named.shape_of(first), named.shape_of(event), named.shape_of(last)}], run);
+        if (!alike) return;
+        const std::array general{named.general[first], named.general[event], named.general[last]};
+        (intrusions_of_alike_.*sets).add(intrusions_of_alike_[general], run);
+      };
+      for (const Receive& each : kinds)
+        if (comes_from_elsewhere(each, named.talk->events[first].node))
+          add(&OfShapes<std::array<uint32_t, 3>>::could, each.event);
+      looks += kinds.size();
+      if (named.tainted[last]) return;
+      looks += for_each_between(named, first, last, with, [&](const Receive& each) {
+        add(&OfShapes<std::array<uint32_t, 3>>::holds, each.event);
+        return true;
       });
-      if (is_too_much(named, looks, "what comes between two messages about the same word")) return;
-    }
+    });
+    too_many_between_ = looks > most_looks(named);
+    if (too_many_between_) say_too_much(named, "what comes between two messages about the same word");
+  }
+
+  void add_intrusions() {
+    for (const auto& [shapes, set] : intrusions_.number)
+      grouping_.add({Order::Form::intrusion, shapes}, intrusions_.holds[set], intrusions_.could[set]);
+    const auto& [number, holds, could] = intrusions_of_alike_;
     for (const auto& [shapes, set] : number)
-      if (!general || says_more({shapes[0], shapes[1], shapes[2]}))
+      if (says_more({shapes[0], shapes[1], shapes[2]}))
         grouping_.add({Order::Form::intrusion, shapes}, holds[set], could[set]);
   }
 
@@ -504,13 +422,10 @@ class Orders {
   RunSets present_;                                                            // by name: the runs that have it
   std::vector<std::unordered_map<uint32_t, std::vector<uint32_t>>> receives_;  // by run and role
   std::map<uint32_t, std::vector<uint32_t>> received_;                         // by role: the names of its receives
-  std::map<std::pair<uint32_t, uint32_t>, Segment> segments_;
-  RunSets inside_;
-  std::vector<uint32_t> number_, numbered_;  // of names of receives, and the other way round
-  size_t most_segments_ = kMostSegments;
-  const std::vector<uint64_t> none_;  // the empty set of runs
   std::vector<uint64_t> common_;
-  bool too_many_ = false, said_common_words_ = false;
+  OfShapes<std::array<uint32_t, 3>> intrusions_, intrusions_of_alike_;
+  bool said_common_words_ = false;
+  bool too_many_between_ = false;  // of events between two messages about the same word
 };
 
 bool has_name(const NamedRun& run, size_t event, uint32_t name) {
@@ -549,22 +464,24 @@ std::vector<size_t> events_of_matter(const NamedRun& run, const Order& order) {
 std::vector<size_t> events_of_segment(const NamedRun& run, const Order& order) {
   const auto& [x, y, z] = order.names;
   const bool of_word = order.form == Order::Form::intrusion;
-  std::vector<uint32_t> receives;  // of y
-  for (uint32_t event : receives_of(run))
-    if (of_word ? is_shape(run, event, y) : has_name(run, event, y)) receives.push_back(event);
+  std::vector<Receive> receives = receives_of(run);
+  std::erase_if(receives, [&](const Receive& each) {
+    return !(of_word ? is_shape(run, each.event, y) : has_name(run, each.event, y));
+  });
   std::vector<size_t> found;
-  const auto look = [&](size_t first, size_t last, std::optional<uint64_t> word) {
+  const Words words(run);
+  const auto look = [&](size_t first, size_t last, std::optional<uint32_t> word) {
     const auto is = [&](size_t event, uint32_t name) {
       return of_word ? is_shape(run, event, name) : has_name(run, event, name);
     };
     if (!found.empty() || run.tainted[last] || !is(first, x) || !is(last, z)) return;
-    for_each_between(run, first, last, receives, [&](size_t event) {
-      if (!word || has_word(run, event, *word)) found = {first, event, last};
+    for_each_between(run, first, last, receives, [&](const Receive& each) {
+      if (!word || words.has(each.event, *word)) found = {first, each.event, last};
       return found.empty();
     });
   };
   if (of_word)
-    for_each_segment_of_word(run, [&](uint64_t word, size_t first, size_t last) { look(first, last, word); });
+    for_each_segment_of_word(run, words, [&](uint32_t word, size_t first, size_t last) { look(first, last, word); });
   else for_each_segment(run, [&](size_t first, size_t last) { look(first, last, std::nullopt); });
   return found;
 }

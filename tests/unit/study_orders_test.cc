@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <random>
 #include <set>
 
 #include "core/study/compare.h"
+#include "core/study/numbering.h"
 #include "core/study/orders.h"
 #include "core/study/subsequences.h"
 #include "core/study/symptoms.h"
@@ -137,6 +139,17 @@ std::vector<StudiedRun> random_runs(std::mt19937& random, size_t count) {
     runs.push_back(script.run(static_cast<unsigned>(run + 1), failed));
   }
   return runs;
+}
+
+TEST(Numbering, NumbersKeysInTheirOrder) {
+  Numbering numbering;
+  std::map<uint64_t, uint32_t> known;
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20'000; i++) {
+    const uint64_t key = (random() % 5000) << (random() % 2 * 40);  // many that differ in high bits only
+    EXPECT_EQ(numbering(key), known.try_emplace(key, known.size()).first->second);
+  }
+  EXPECT_EQ(numbering.count(), known.size());
 }
 
 TEST(Orders, HoldWhereTheirDefinitionsSay) {

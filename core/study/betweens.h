@@ -1,0 +1,97 @@
+// The orders of the form `between` (orders.h): which receives come between two consecutive sends, in which runs.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/study/naming.h"
+#include "core/study/numbering.h"
+#include "core/study/run_sets.h"
+#include "core/study/segments.h"
+
+namespace friday {
+
+class Betweens {
+ public:
+  // With `alike`, events are also compared by the names that stand for several alike. `naming` must stay as long as
+  // this does.
+  Betweens(const Naming& naming, bool alike);
+
+  // False if there is so much between the messages of the run that not all was seen.
+  bool see(size_t run);
+
+  // Calls f(names, is_general, inside, could) for each order that was seen: by the names for several alike if
+  // `is_general`; the runs in which it holds, and those with its two sends.
+  template <typename F>
+  void for_each(F f) const {
+    for (const Table* table : {&by_name_, &by_general_})
+      for (const auto& [ends, segment] : table->segments)
+        for (uint32_t number = 0; number < segment.inside.size(); number++)
+          if (const uint32_t set = segment.inside[number]; set != kNone)
+            f(std::array{ends.first, table->numbered[number], ends.second}, table == &by_general_, table->sets[set],
+              table->sets[segment.set]);
+  }
+
+  // What was not looked at, in words.
+  std::vector<std::string> left_out() const;
+
+ private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
+  // Two consecutive sends of a node to one partner, by a name of each, and what is received elsewhere meanwhile.
+  struct Segment {
+    size_t set = 0;                  // of runs that have one
+    std::vector<uint32_t> inside{};  // by the number of a receive's name: the set of runs, kNone
+  };
+  // All segments, by names of one sort.
+  struct Table {
+    explicit Table(const Naming& naming) : number(naming.identities.size(), kNone), sets(0, naming.runs.size()) {}
+    void number_name(uint32_t name);
+    void limit_segments();
+    // Those of two sends with these names.
+    std::vector<Segment*> segments_of(std::span<const uint32_t> first, std::span<const uint32_t> last);
+    // A receive with these names comes between, in the run.
+    void add(std::span<Segment* const> to, std::span<const uint32_t> names, size_t run);
+
+    std::map<std::pair<uint32_t, uint32_t>, Segment> segments;
+    std::vector<uint32_t> number, numbered;  // of the names of receives, and the other way round
+    RunSets sets;
+    size_t most = 0;
+    bool too_many = false;
+  };
+  // The segments of two sends, by all names of each of them.
+  struct Ends {
+    std::vector<Segment*> by_name, by_general;
+    size_t run = ~size_t{0};  // the one that had such sends last
+    size_t seen = 0;          // in seen_: which names stood between them in that run
+  };
+
+  void number_lists(const NamedRun& run);
+  std::span<const uint32_t> names(uint32_t list) const {
+    return std::span(lists_[list]).first(lists_[list].size() - 1);
+  }
+  std::span<const uint32_t> general(uint32_t list) const { return std::span(lists_[list]).last(1); }
+  Ends& ends(size_t run, size_t first, size_t last);
+  bool was_seen(const Ends& ends, uint32_t list);
+  size_t segment(size_t run, size_t first, size_t last, std::span<const Receive> receives);
+
+  const Naming& naming_;
+  const bool alike_;
+  Table by_name_, by_general_;
+  std::vector<Ends> ends_;
+  Numbering ends_of_;                                       // by the numbers of two lists
+  std::deque<std::vector<uint32_t>> lists_;                 // all names of an event, behind them the general one
+  std::unordered_map<std::string_view, uint32_t> list_of_;  // by its bytes
+  // Of the run that is looked at: by event, its list, and how many receives come up to it; what was seen.
+  std::vector<uint32_t> lists_of_, receives_up_to_;
+  std::vector<bool> seen_;
+};
+
+}  // namespace friday
