@@ -1,6 +1,7 @@
 #include "core/debug/symbol_cache.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 #include <nlohmann/json.hpp>
@@ -63,10 +64,14 @@ std::string name_of(const Layout& layout, uint64_t address) {
 
 std::string scope_of_pc(const Layout& layout, uint64_t pc) { return "pc " + name_of(layout, pc); }
 
-// Whether gdb's error concerns the expression itself, and not memory that could not be read this time.
+// Whether gdb's error concerns the expression itself, and not the values or the frames that there were this time: at
+// the same place in the code a variable of a frame further out may be known where the function was called from
+// elsewhere.
 bool is_refusal(const Error& error) {
+  constexpr std::array kOfThisTime{"annot access memory", "optimized out", "No frame", "ivision by zero", "available"};
+  const auto says = [&](const char* words) { return error.message.find(words) != std::string::npos; };
   return error.code == ErrorCode::not_found ||
-         (error.code == ErrorCode::bad_input && error.message.find("annot access memory") == std::string::npos);
+         (error.code == ErrorCode::bad_input && std::ranges::none_of(kOfThisTime, says));
 }
 }  // namespace
 
@@ -153,7 +158,9 @@ void SymbolCache::keep_plan(NodeId id, const CodeScope& scope, const std::string
 Result<KnownPlan> SymbolCache::make_plan(NodeId id, const std::string& expression) {
   FRIDAY_TRY(l, gdbs_.connect(id));
   auto text = l->ask("-friday-plan " + mi_quote(expression), gdbs_);
-  if (!text && is_refusal(text.error())) return KnownPlan{nullptr, 0, text.error()};
+  // What is said of FUNCTION::VARIABLE also depends on where FUNCTION was called from.
+  const bool of_frame = expression.find("::") != std::string::npos;
+  if (!text && !of_frame && is_refusal(text.error())) return KnownPlan{nullptr, 0, text.error()};
   if (!text) return std::unexpected(text.error());
   FRIDAY_TRY(parsed, parse_plan(*text));
   KnownPlan made{std::make_shared<const ExpressionPlan>(std::move(parsed)), 0, std::nullopt};

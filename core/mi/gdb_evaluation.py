@@ -152,9 +152,27 @@ def may_use_operators(expression):
     ('(anonymous namespace)::variable')."""
     if "c++" not in gdb.execute("show language", to_string=True):
         return False
-    code = re.sub(r'"(?:\\.|[^"\\])*"', lambda literal: " " * len(literal[0]), expression)
-    objects = (bare(type.target()) if type.code in REFERENCES else type for type in types_on_paths(expression, code))
+    objects = (bare(type.target()) if type.code in REFERENCES else type for _, type in typed_paths(expression, without_strings(expression)))
     return any(type.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION) for type in objects)
+
+
+def without_strings(expression):
+    return re.sub(r'"(?:\\.|[^"\\])*"', lambda literal: " " * len(literal[0]), expression)
+
+
+def has_array_without_memory(expression):
+    """Whether a path in the expression is an array that is in registers, or known to the debug information alone. To compute with it gdb
+    copies it into memory from the program's malloc."""
+    for path, type in typed_paths(expression, without_strings(expression)):
+        if type.code != gdb.TYPE_CODE_ARRAY:
+            continue
+        try:
+            if gdb.parse_and_eval(path).address is None:
+                return True
+        except gdb.error as refusal:
+            if is_refused_call(refusal):
+                return True
+    return False
 
 
 def is_refused_call(refusal):
@@ -174,8 +192,8 @@ def evaluated(expression):
         if not is_refused_call(refusal):
             raise
         with no_calls():
-            operators = may_use_operators(expression)
-        if not operators:
+            by_operator = may_use_operators(expression) and not has_array_without_memory(expression)
+        if not by_operator:
             raise gdb.error("a part of it is in registers, and gdb would have to copy it into memory that the program allocates")
     return gdb.parse_and_eval(expression)
 

@@ -395,13 +395,14 @@ def postfix_end(text, at):
     return end
 
 
-def types_on_paths(expression, code):
-    """The types of all paths (name or parentheses, members, elements) in an expression, shorter paths first. `code`: the expression with
+def typed_paths(expression, code):
+    """(path, type) of all paths (name or parentheses, members, elements) in an expression, shorter paths first. `code`: the expression with
     blanks where no names must be found, that is in literals. A quoted name counts as a name."""
     for name in re.finditer(r"(?<![\w.>:])(?:(?:::)?[A-Za-z_]\w*|'[^']*'|[(])", code):
         for end in postfix_steps(code, name.start()):
+            path = expression[name.start():end]
             try:
-                yield bare(type_of(expression[name.start():end]))
+                yield path, bare(type_of(path))
             except gdb.error:
                 pass  # the name of a type, a namespace, ...
 
@@ -409,7 +410,7 @@ def types_on_paths(expression, code):
 def reads_reference(expression):
     """Whether a path in the expression goes through a reference. In arithmetic gdb 13 uses its pointer instead of its value."""
     code = re.sub(LITERAL + r"|__typeof__\(\$\w+\)|\$\w+", lambda literal: " " * len(literal[0]), expression)
-    return any(type.code in REFERENCES for type in types_on_paths(expression, code))
+    return any(type.code in REFERENCES for _, type in typed_paths(expression, code))
 
 
 def scope_of(pc, block, function=None, level=0):
@@ -634,21 +635,23 @@ class Plan(JsonCommand):
     @staticmethod
     def verify(expression, place, code, type):
         """Whether the bytecode could be compared with gdb's own evaluation. A difference is an error of gdb's translation."""
+        bits = 8 * type.sizeof
+        by_address = place is not None and not place.bits
         try:
             value = gdb.parse_and_eval(expression)
             if bare(value.type).code in REFERENCES:
                 value = value.referenced_value()
             if value.is_optimized_out:
                 raise gdb.error("value has been optimized out")
-            if place is not None and not place.bits:
-                if value.address is None:  # gdb knows a value without an address here, so the bytecode is that of another variable of this name
-                    raise Unplannable("gdb computes the value")
-                expected, got = int(value.address), run(place.code)
-            else:
-                bits = 8 * type.sizeof
-                expected, got = int(value) & ((1 << bits) - 1), run(code) & ((1 << bits) - 1)
+            if by_address and value.address is None:  # gdb knows a value without an address here: the bytecode is that of another variable of this name
+                raise Unplannable("gdb computes the value")
+            expected = int(value.address) if by_address else int(value) & ((1 << bits) - 1)
         except gdb.MemoryError:
             return False
+        try:
+            got = run(place.code) if by_address else run(code) & ((1 << bits) - 1)
+        except gdb.MemoryError:  # gdb translates a variable as if it were in memory of which the debug information alone knows the value
+            raise Unplannable("gdb's translation reads memory that gdb itself does not read")
         if expected != got:
             raise Unplannable("gdb's translation gives %#x, gdb itself %#x" % (got, expected & MASK))
         return True

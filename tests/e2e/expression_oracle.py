@@ -139,12 +139,21 @@ def answer(text):
     return bytes(gdb.selected_inferior().read_memory(int(value.address), type.sizeof))
 
 
+def choose_language():
+    """As Friday says in docs/language.md: in C++, also where a program of C++ stands in a function of C."""
+    gdb.execute("set language auto", to_string=True)
+    main = gdb.lookup_global_symbol("main")
+    if main is not None and "(" in main.name and "currently c++" not in gdb.execute("show language", to_string=True):
+        gdb.execute("set language c++", to_string=True)
+
+
 def ask(seed, count, thread, extra, path):
     """Writes the answers of `count` expressions to a file; `thread` is the number of the thread in whose innermost frame they are meant."""
     for each in gdb.selected_inferior().threads():
         if each.ptid[1] == thread:
             each.switch()
     gdb.newest_frame().select()
+    choose_language()
     maker = Maker(seed, gdb.newest_frame(), extra)
     with open(path, "w") as out:
         for text in dict.fromkeys(maker.expression() for _ in range(count)):
