@@ -155,8 +155,9 @@ Backward::Found Backward::count(const Stop& stop) {
 }
 
 // Runs to the next hit, or to the target, without one to the end or to the place if `near_`. The stop is of the kind
-// `reached` if it is no hit and the place or the target is reached.
-Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::optional<Found>& last, bool& is_hit) {
+// `reached` if it is no hit and the place or the target is reached. With `hits_first`, hits at the target are found.
+Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::optional<Found>& last, bool& is_hit,
+                                   bool hits_first) {
   is_hit = false;
   Stop::Kind kind{};
   const auto ends = [&](Stop& stop) {
@@ -170,17 +171,19 @@ Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::option
     kind = stop.kind;
     return at_place || is_hit;
   };
-  FRIDAY_TRY(stop, runner_.search(target, ends, wanted_ ? Hits::passed_over : Hits::judged));
+  FRIDAY_TRY(stop, runner_.search(target, ends, wanted_ ? Hits::passed_over : Hits::judged, hits_first));
   if (is_hit) stop.kind = kind;
   else is_hit = !stop.ids.empty();
   return std::move(stop);
 }
 
 // Runs to the target, without one to the end or to the place if `near_`. `last` becomes the last hit on the way.
-Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optional<Found>& last) {
+Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optional<Found>& last, bool hits_first) {
   for (bool is_hit = false;;) {
-    FRIDAY_TRY(stop, run_on(target, last, is_hit));
+    FRIDAY_TRY(stop, run_on(target, last, is_hit, hits_first));
     if (each_ && (is_hit || stop.kind == Stop::Kind::exit)) (*each_)(stop);
+    if (stop.kind == Stop::Kind::exit && place_.how == Place::How::ended && stop.node == place_.mark.node)
+      return Ending::arrived;
     if (is_hit) {
       const Found hit = count(stop);
       FRIDAY_TRY(counts, accepts_ ? (*accepts_)(stop) : Result<bool>(true));
@@ -196,8 +199,6 @@ Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optio
       case Stop::Kind::failure: return fail(ErrorCode::component_died, "{}", stop.message);
       default: break;
     }
-    if (stop.kind == Stop::Kind::exit && place_.how == Place::How::ended && stop.node == place_.mark.node)
-      return Ending::arrived;
   }
 }
 
@@ -219,7 +220,7 @@ Result<Backward::Ending> Backward::run_to_place(std::optional<Found>& last) {
   if (place_.how == Place::How::waiting) return run_to(event_of(id, event.value), last);
   const uint64_t from = place_.how == Place::How::calling ? event.value : event.value - 1;
   if (from != ~uint64_t{0} && session_.mark(id).event.value <= from) {
-    FRIDAY_TRY(ending, run_to(event_of(id, from), last));
+    FRIDAY_TRY(ending, run_to(event_of(id, from), last, true));
     if (ending == Ending::interrupted) return ending;
   }
   arrived_ = false;

@@ -150,8 +150,9 @@ class Backward final : public PastRuns {
   NodeId mover(const Stop& stop) const { return stop.writer ? stop.writer->node : stop.node; }
   Result<void> return_to(const GroupCheckpoint* checkpoint);
   Found count(const Stop& stop);
-  Result<DebugStop> run_on(std::optional<Mark> target, const std::optional<Found>& last, bool& is_hit);
-  Result<Ending> run_to(std::optional<Mark> target, std::optional<Found>& last);
+  Result<DebugStop> run_on(std::optional<Mark> target, const std::optional<Found>& last, bool& is_hit,
+                           bool hits_first = false);
+  Result<Ending> run_to(std::optional<Mark> target, std::optional<Found>& last, bool hits_first = false);
   Result<Ending> run_to_place(std::optional<Found>& last);
   Result<Ending> run_to_place_from(const GroupCheckpoint* from, std::optional<Found>& last);
   Result<Ending> search(std::shared_ptr<const GroupCheckpoint>& from, std::optional<Found>& last);

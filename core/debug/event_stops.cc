@@ -147,8 +147,9 @@ Result<void> EventStops::prepare() {
 void EventStops::node_started(ReplayNode& node) {
   forget_armed(node.id());
   nodes_[node.id()] = {};
-  // The node may have an event nearer to the time at which a timer is due than the nodes that had a process before.
-  if (timer_ && !is_passing()) timer_ = next_timer();
+  // The node may have an event nearer to the time at which a timer is due than the nodes that had a process before, of
+  // which none may have such an event at all.
+  if (!is_passing()) timer_ = next_timer();
   if (auto event = next_event(node, timer_)) arm(node, *event);
 }
 
@@ -156,9 +157,12 @@ void EventStops::node_started(ReplayNode& node) {
 
 std::optional<DebugStop> EventStops::judge(Stop stop, bool may_ask) {
   const uint64_t event = session_.mark(stop.node).event.value;
-  if (auto reached = judge_target(stop); reached || is_passing()) return reached;
+  const bool hits_first = target_ && !target_->passing && target_->hits_first;
+  if (!hits_first)
+    if (auto reached = judge_target(stop); reached || is_passing()) return reached;
   if (auto due = judge_timers(stop, event)) return due;
-  return judge_catches(std::move(stop), event, may_ask);
+  if (auto caught = judge_catches(stop, event, may_ask)) return caught;
+  return hits_first ? judge_target(std::move(stop)) : std::nullopt;
 }
 
 std::optional<DebugStop> EventStops::judge_target(Stop stop) {

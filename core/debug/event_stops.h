@@ -34,6 +34,7 @@ class EventStops {
   struct Target {
     std::optional<Mark> mark;  // none: the end of the recording
     bool passing = true;       // timers and catchpoints are passed over, and so are all other stop points
+    bool hits_first = false;   // those at this event are hits before it is reached
   };
   void set_target(Target target) { target_ = target; }
   void clear_target() {

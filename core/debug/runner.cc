@@ -229,14 +229,14 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
   return run_group(timeout);
 }
 
-Result<DebugStop> Runner::search(std::optional<Mark> target, const Ends& ends, Hits hits) {
+Result<DebugStop> Runner::search(std::optional<Mark> target, const Ends& ends, Hits hits, bool hits_first) {
   const Running running(gdbs_);
   focus_.forget_reached();
   struct Ending {
     Runner& runner;
     ~Ending() { runner.events_.clear_target(); }
   } ending{*this};
-  events_.set_target({target, hits == Hits::passed_over});
+  events_.set_target({target, hits == Hits::passed_over, hits_first});
   return run_group(std::nullopt, ends);
 }
 

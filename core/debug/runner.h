@@ -61,8 +61,9 @@ class Runner final : public ClientOwner {
   // A part of a search through the past, in which all stop points are judged (GroupStopPoints::Search) or passed over.
   // Runs until the node of `target` waits before its event, or `ends` returns true at a stop of the replay that nobody
   // has judged yet: then `reached`; or to the next hit, or another stop.
+  // With `hits_first`, hits at that event come before `reached`.
   using Ends = std::function<bool(Stop&)>;
-  Result<DebugStop> search(std::optional<Mark> target, const Ends& ends, Hits hits);
+  Result<DebugStop> search(std::optional<Mark> target, const Ends& ends, Hits hits, bool hits_first = false);
   // Makes no node wait before an event. Call before single steps that no run of the user makes.
   Result<void> disarm_events();
   // As ReplaySession::step(), while no node waits before an event, also none that starts on the way.
