@@ -189,7 +189,8 @@ class Past:
 
     def _has_gone_back(self) -> None:
         self.last_stop, self._standing, self.finished = None, None, False
-        self.restarts += 1
+        if not self.states.go_back:
+            self.restarts += 1
         self.moves += 1
         self._refresh_ended()
 

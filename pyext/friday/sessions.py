@@ -130,7 +130,7 @@ class Session(Past):
         self.last_place: tuple[int, int] | None = None  # (node, event) before which run() ends as at the end of the recording
         self._has_run = False  # run() was called
         self.moves = 0  # how often the group may have moved; what was read before is old
-        self.restarts = 0  # how often the group went back to the start; data that handlers collected before belong to an earlier run
+        self.restarts = 0  # how often the group went back while handlers kept what they had collected: that belongs to an earlier run
         self.namespace: dict[str, Any] = {"session": self}  # what the console's `py` and scripts see
         self.namespace.update({"__name__": "__friday__", "__builtins__": __builtins__,
                                "watchpoint": self._watchpoint, "breakpoint": self._breakpoint})

@@ -290,6 +290,11 @@ class States:
             if self.on and not kept:
                 self.session.backend.new_checkpoints()  # those that the search has made have no copy
 
+    @property
+    def go_back(self) -> bool:
+        """Whether what handlers have collected goes back with the group, so that none of it belongs to an earlier run."""
+        return self.on and self.session.backend.sync() == "clock"
+
     def _counts(self) -> bool:
         """Whether what runs now is part of the handlers' past."""
         return self.on and not self._aside

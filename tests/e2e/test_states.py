@@ -3,6 +3,9 @@ import random
 
 import pytest
 from debug_support import friday, opened, ring  # noqa: F401
+from predicates.oscillation import Oscillation
+from predicates.ring import Ring
+from predicates.ring_times import RingTimes
 
 pytestmark = pytest.mark.limit(240)
 
@@ -97,6 +100,50 @@ def test_it_is_what_it_was_there(ring, opened, seed):
             while session.run().kind != "end":
                 pass
             assert collected(session) == at_end
+
+
+SHIPPED = {
+    "ring": Ring,
+    "ring times": RingTimes,
+    "oscillation": lambda session: Oscillation(session, value="srv.successor", times=1, seconds=2.0),
+}
+
+
+def told_by(check):
+    """What a shipped predicate knows and has reported."""
+    state = getattr(check, "state", None)
+    return (check.looks, sorted((str(fault.key), fault.message) for fault in check.reported), {node.name: dict(row) for node, row in check.rows.items()},
+            state and sorted(state.alive()))
+
+
+@pytest.mark.parametrize("name", ["ring", *[pytest.param(name, marks=pytest.mark.full) for name in SHIPPED if name != "ring"]])
+def test_a_shipped_predicate_is_what_it_was(name, ring, opened):
+    chance, session, truth = random.Random(name), opened(ring), {}
+    places = list(dict.fromkeys(session.backend.find_time(chance.uniform(0.3, ring.plan.seconds - 0.3)) for _ in range(6)))
+    for place in places:
+        straight = opened(ring)
+        check = SHIPPED[name](straight)
+        straight.at_end_functions.clear()  # this is not where the recording ends
+        straight.last_place = place
+        while not straight.finished:
+            straight.run()
+        truth[place] = told_by(check)
+    assert len({told[0] for told in truth.values()}) > 1
+    session.set_checkpoints(True, names=True)
+    session.console = True
+    check = SHIPPED[name](session)
+    while session.run().kind != "end":
+        pass
+    at_end = told_by(check)
+    assert at_end[0] > 5
+    for _ in range(12):
+        node, event = chance.choice(places)
+        session.goto(event, node=node)
+        assert told_by(check) == truth[node, event], f"before event {event} of node {node}"
+        if chance.random() < 0.4:
+            while session.run().kind != "end":
+                pass
+            assert told_by(check) == at_end
 
 
 def test_going_back_by_hits_undo_and_restart(ring, opened):
