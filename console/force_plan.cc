@@ -43,7 +43,8 @@ Result<ForcePlan> plan_of_finding(const ForceOptions& options, const Study& stud
   if (options.only > comparison.orders.size())
     return fail(ErrorCode::usage, "the comparison has {}: --only {} is none of them",
                 counted(comparison.orders.size(), "order"), options.only);
-  FRIDAY_TRY(order, forced_order(comparison.naming, comparison.orders[options.only - 1].order, plan.holds));
+  FRIDAY_TRY(order,
+             forced_order(comparison.naming, comparison.orders[options.only - 1].order, plan.holds, options.run));
   if (!order) return fail(ErrorCode::unsupported, "finding {} is no order of messages", options.only);
   plan.order = *std::move(order);
   return plan;
@@ -123,6 +124,16 @@ bool read_classes(const json& known, const char* key, std::vector<MessageClass>&
   return true;
 }
 
+// Of each step: the so-many-th like it is meant, as others come before the first step.
+bool read_numbers(const json& steps, std::vector<uint32_t>& before) {
+  for (const json& each : steps) {
+    const json number = each.value("number", json(1u));
+    if (!number.is_number_unsigned() || number == 0 || number > UINT32_MAX) return false;
+    before.push_back(number.get<uint32_t>() - 1);
+  }
+  return true;
+}
+
 // The messages are numbered from 1 in the file.
 bool read_exact(const json& list, ExactOrder& order) {
   if (!list.is_array()) return false;
@@ -181,8 +192,7 @@ Result<ForcePlan> plan_by_hand(const ForceOptions& options) {
   } else if (sound) {
     ForcedOrder& order = plan.order.emplace<ForcedOrder>();
     sound = read_classes(known, "steps", order.steps) && read_classes(known, "kept_out", order.kept_out) &&
-            order.steps.size() > 1;
-    order.free_before.assign(order.steps.size(), false);
+            order.steps.size() > 1 && read_numbers(known["steps"], order.before);
   }
   // What the messages were named by is a part of the order.
   std::vector<std::string> ignored = options.ignored, classes = options.classes;
@@ -302,7 +312,10 @@ json order_as_json(const ForcePlan& plan) {
     return out;
   };
   const ForcedOrder& order = std::get<ForcedOrder>(plan.order);
-  return {{"steps", messages(order.steps)}, {"kept_out", messages(order.kept_out)}};
+  json steps = messages(order.steps);
+  for (size_t i = 0; i < order.steps.size(); i++)
+    if (order.before[i] && order.before[i] != ForcedOrder::kAll) steps[i]["number"] = order.before[i] + 1;
+  return {{"steps", std::move(steps)}, {"kept_out", messages(order.kept_out)}};
 }
 
 }  // namespace
@@ -321,8 +334,12 @@ void print_plan(const ForceOptions& options, const ForcePlan& plan) {
   } else {
     const ForcedOrder& order = std::get<ForcedOrder>(plan.order);
     say("{}Each is {} before the next one is sent on:\n", plan.runs && options.run ? " " : "", options.until);
-    size_t number = 0;
-    for (const MessageClass& step : order.steps) say("  {}. {}\n", ++number, describe(step));
+    for (size_t i = 0; i < order.steps.size(); i++) {
+      const uint32_t before = order.before[i];
+      const bool counted = before && before != ForcedOrder::kAll;
+      say("  {}. {}{}\n", i + 1, describe(order.steps[i]),
+          counted ? fmt::format(" (number {} of these)", before + 1) : "");
+    }
     for (const MessageClass& each : order.kept_out) say("     and in between no {}\n", describe(each));
   }
   fflush(stdout);  // what is said of the runs comes behind it, also in a pipe

@@ -39,9 +39,16 @@ bool comes_before(const Naming& naming, const Order& order, bool holds, uint32_t
   return false;
 }
 
+// How many messages with the name y come before the first x of the run.
+uint32_t count_before(const NamedRun& run, uint32_t x, uint32_t y) {
+  uint32_t count = 0;
+  for (size_t event = 0; event < run.size() && !is_named(run, event, x); event++) count += is_named(run, event, y);
+  return count;
+}
+
 }  // namespace
 
-Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Order& order, bool holds) {
+Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Order& order, bool holds, unsigned as_in) {
   if (order.has_one()) return std::nullopt;
   ForcedOrder out;
   out.one_matter = order.form == Order::Form::matter || order.form == Order::Form::intrusion;
@@ -55,9 +62,15 @@ Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Orde
   if (order.has_three() && !holds) out.kept_out = {all[1]};
   for (size_t step : steps) {
     out.steps.push_back(all[step]);
-    out.free_before.push_back(step != steps[0] &&
-                              comes_before(naming, order, holds, order.names[steps[0]], order.names[step]));
+    const bool some = step != steps[0] && comes_before(naming, order, holds, order.names[steps[0]], order.names[step]);
+    out.before.push_back(some ? ForcedOrder::kAll : 0);
   }
+  const auto run = std::ranges::find(naming.runs, as_in, &NamedRun::number);
+  if (order.form != Order::Form::pair || run == naming.runs.end() || completed_at(*run, order).has_value() != holds)
+    return out;
+  // If x comes before y, it is the first x, behind which the next y comes. If none does, x comes behind the last y.
+  const uint32_t count = count_before(*run, order.names[0], order.names[1]);
+  out.before = holds ? std::vector<uint32_t>{0, count} : std::vector<uint32_t>{std::max(count, 1u) - 1, 0};
   return out;
 }
 
@@ -75,8 +88,16 @@ bool StepForcing::must_wait(const Message& message) const {
   const size_t next = done_ + (watched_ ? 1 : 0);  // the first step of which nothing was sent
   if (next > 0 && message.is_kept_out && (!order_.one_matter || is_of_the_matter(message))) return true;
   for (size_t step = std::max<size_t>(next, 1); step < order_.steps.size(); step++)
-    if (next == 0 ? message.is_step[step] && !order_.free_before[step] : fits(message, step)) return true;
+    if (next == 0 ? message.is_step[step] && passed_[step] >= order_.before[step] : fits(message, step)) return true;
   return false;
+}
+
+// Whether it is one of those like a step of the order that come before the first step.
+bool StepForcing::comes_before(const Message& message) const {
+  if (done_ > 0 || watched_ || std::ranges::find(message.is_step, true) == message.is_step.end()) return false;
+  for (size_t step = 0; step < order_.steps.size(); step++)
+    if (message.is_step[step] && passed_[step] >= order_.before[step]) return false;
+  return true;
 }
 
 void StepForcing::watch(const Message& message) {
@@ -92,6 +113,10 @@ Forcing::Verdict StepForcing::sent(Ticket ticket, const std::string& from, const
   for (size_t step = 0; step < order_.steps.size(); step++)
     message.is_step[step] = is_of(looked, from, to, order_.steps[step]);
   for (const MessageClass& each : order_.kept_out) message.is_kept_out |= is_of(looked, from, to, each);
+  if (comes_before(message)) {
+    for (size_t step = 0; step < order_.steps.size(); step++) passed_[step] += message.is_step[step];
+    return Verdict::pass;
+  }
   if (!watched_ && fits(message, done_)) {
     watch(message);
     return Verdict::watch;

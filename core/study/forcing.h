@@ -29,16 +29,18 @@ struct ForcedOrder {
   std::vector<MessageClass> kept_out;
   // Whether all of them have a word in common with the first step, such as a key (Field::word).
   bool one_matter = false;
-  // By step: whether messages like it come before the first step, too, and are let through then. Others are held back
-  // until the first step was handled.
-  std::vector<bool> free_before;
+  // By step: how many messages like it come before the first step, and are let through then; kAll: all of them. Others
+  // are held back until the first step was handled. The first step itself is the one behind so many like it.
+  std::vector<uint32_t> before;
+  static constexpr uint32_t kAll = ~uint32_t{0};
 };
 
 // What makes the order of a finding hold in a run or, with `holds` false, fail to hold. None for what is no order:
-// whether there is a certain message cannot be forced. Which messages come before the order, too, is looked up in the
-// runs in which it comes true. Fails with unsupported if a message of it comes from somebody, or
-// goes to somebody, who was not recorded.
-Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Order& order, bool holds);
+// whether there is a certain message cannot be forced. How many messages like those of a pair come before it is counted
+// in run number `as_in`, if the order comes true there; of other orders, whether some do is looked up in all runs in
+// which it comes true. Fails with unsupported if a message of it comes from somebody, or goes to somebody, who was not
+// recorded.
+Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Order& order, bool holds, unsigned as_in);
 
 // An order that is under way in a run.
 class Forcing {
@@ -111,11 +113,13 @@ class StepForcing : public Forcing {
 
   bool is_of_the_matter(const Message& message) const;
   bool fits(const Message& message, size_t step) const;
+  bool comes_before(const Message& message) const;
   bool must_wait(const Message& message) const;
   void watch(const Message& message);
 
   ForcedOrder order_;
-  size_t done_ = 0;                    // steps that were handled
+  std::vector<uint32_t> passed_ = std::vector<uint32_t>(order_.steps.size());  // by step: like it, before the first one
+  size_t done_ = 0;                                                            // steps that were handled
   std::optional<Ticket> watched_;      // of the step under way, which is the one after those done
   std::vector<uint64_t> first_words_;  // of the first step's message
   std::vector<Message> held_;          // in the order in which they were sent

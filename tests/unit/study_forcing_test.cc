@@ -36,7 +36,7 @@ Verdict send(Forcing& forcing, Forcing::Ticket ticket, const std::string& from, 
 }
 
 TEST(Forcing, what_comes_too_early_waits_until_the_one_before_was_handled) {
-  StepForcing forcing({{of("a", "x #"), of("b", "y #"), of("a", "z #")}, {}, false, {false, false, false}});
+  StepForcing forcing({{of("a", "x #"), of("b", "y #"), of("a", "z #")}, {}, false, {0, 0, 0}});
   EXPECT_EQ(send(forcing, 1, "b", "y 1"), Verdict::hold);
   EXPECT_EQ(send(forcing, 2, "b", "other"), Verdict::pass);
   EXPECT_EQ(send(forcing, 3, "c", "y 1"), Verdict::pass) << "from somebody else";
@@ -58,7 +58,7 @@ TEST(Forcing, the_same_message_twice_is_two_steps) {
   StepForcing forcing({{of("web", "GET price:f#"), of("crawler", "SET price:f1 #"), of("web", "GET price:f#")},
                        {},
                        false,
-                       {false, true, false}});
+                       {0, ForcedOrder::kAll, 0}});
   EXPECT_EQ(send(forcing, 1, "crawler", "SET price:f1 100"), Verdict::pass) << "such come before it, too";
   EXPECT_EQ(send(forcing, 2, "web", "GET price:f1"), Verdict::watch);
   EXPECT_EQ(send(forcing, 3, "web", "GET price:f1"), Verdict::hold);
@@ -69,7 +69,7 @@ TEST(Forcing, the_same_message_twice_is_two_steps) {
 }
 
 TEST(Forcing, what_must_not_come_between_waits_for_the_end) {
-  StepForcing forcing({{of("a", "x #"), of("a", "z #")}, {of("b", "y #")}, false, {false, false}});
+  StepForcing forcing({{of("a", "x #"), of("a", "z #")}, {of("b", "y #")}, false, {0, 0}});
   EXPECT_EQ(send(forcing, 1, "b", "y 1"), Verdict::pass) << "before it has begun";
   EXPECT_EQ(send(forcing, 2, "a", "x 1"), Verdict::watch);
   EXPECT_EQ(send(forcing, 3, "b", "y 2"), Verdict::hold);
@@ -80,7 +80,7 @@ TEST(Forcing, what_must_not_come_between_waits_for_the_end) {
 }
 
 TEST(Forcing, one_matter_is_told_from_others_by_a_common_word) {
-  StepForcing forcing({{of("a", "GET key:#"), of("b", "SET key:# #")}, {}, true, {false, false}});
+  StepForcing forcing({{of("a", "GET key:#"), of("b", "SET key:# #")}, {}, true, {0, 0}});
   EXPECT_EQ(send(forcing, 1, "b", "SET key:1 5"), Verdict::hold) << "nobody knows yet of which matter it will be";
   EXPECT_EQ(send(forcing, 2, "b", "SET key:2 5"), Verdict::hold);
   EXPECT_EQ(send(forcing, 3, "a", "GET key:2"), Verdict::watch);
@@ -89,13 +89,13 @@ TEST(Forcing, one_matter_is_told_from_others_by_a_common_word) {
 }
 
 TEST(Forcing, alike_roles_are_one) {
-  StepForcing forcing({{{"client-#", "db", "x 1"}, of("b", "y")}, {}, false, {false, false}});
+  StepForcing forcing({{{"client-#", "db", "x 1"}, of("b", "y")}, {}, false, {0, 0}});
   EXPECT_EQ(send(forcing, 1, "client-7", "x 2"), Verdict::pass);
   EXPECT_EQ(send(forcing, 2, "client-7", "x 1", ""), Verdict::watch) << "nobody knows who will receive it";
 }
 
 TEST(Forcing, what_no_step_waits_for_any_more_is_let_go) {
-  StepForcing forcing({{of("a", "x"), of("b", "y"), of("c", "z")}, {}, false, {false, false, false}});
+  StepForcing forcing({{of("a", "x"), of("b", "y"), of("c", "z")}, {}, false, {0, 0, 0}});
   EXPECT_EQ(send(forcing, 1, "a", "x"), Verdict::watch);
   EXPECT_EQ(send(forcing, 2, "b", "y"), Verdict::hold);
   EXPECT_EQ(send(forcing, 3, "b", "y"), Verdict::hold);
@@ -106,7 +106,7 @@ TEST(Forcing, what_no_step_waits_for_any_more_is_let_go) {
 }
 
 TEST(Forcing, what_is_kept_out_is_of_the_matter_too) {
-  StepForcing forcing({{of("a", "GET key:#"), of("a", "SET key:# #")}, {of("b", "SET key:# #")}, true, {false, false}});
+  StepForcing forcing({{of("a", "GET key:#"), of("a", "SET key:# #")}, {of("b", "SET key:# #")}, true, {0, 0}});
   EXPECT_EQ(send(forcing, 1, "a", "GET key:1"), Verdict::watch);
   EXPECT_EQ(send(forcing, 2, "b", "SET key:2 5"), Verdict::pass);
   EXPECT_EQ(send(forcing, 3, "b", "SET key:1 5"), Verdict::hold);
@@ -132,16 +132,16 @@ TEST(Forcing, messages_before_the_order_are_looked_up_where_it_comes_true) {
   };
   Order order;
   order.names = {name("x"), name("y")};
-  const auto forced = forced_order(naming, order, true), prevented = forced_order(naming, order, false);
+  const auto forced = forced_order(naming, order, true, 4), prevented = forced_order(naming, order, false, 3);
   ASSERT_TRUE(forced && *forced && prevented && *prevented);
   EXPECT_EQ((*forced)->steps[0].text, "x");
-  EXPECT_THAT((*forced)->free_before, ElementsAre(false, true)) << "in run 4 one comes before, too";
+  EXPECT_THAT((*forced)->before, ElementsAre(0, 1)) << "in run 4 one comes before, too";
   EXPECT_EQ((*prevented)->steps[0].text, "y");
-  EXPECT_THAT((*prevented)->free_before, ElementsAre(false, false));
+  EXPECT_THAT((*prevented)->before, ElementsAre(0, 0));
 }
 
 TEST(Forcing, giving_up_lets_everything_go) {
-  StepForcing forcing({{of("a", "x"), of("b", "y"), of("c", "z")}, {}, false, {false, false, false}});
+  StepForcing forcing({{of("a", "x"), of("b", "y"), of("c", "z")}, {}, false, {0, 0, 0}});
   send(forcing, 1, "c", "z");
   send(forcing, 2, "b", "y");
   forcing.give_up();
@@ -151,7 +151,7 @@ TEST(Forcing, giving_up_lets_everything_go) {
 }
 
 TEST(Forcing, a_step_that_is_lost_is_waited_for_again) {
-  StepForcing forcing({{of("a", "x"), of("b", "y")}, {}, false, {false, false}});
+  StepForcing forcing({{of("a", "x"), of("b", "y")}, {}, false, {0, 0}});
   EXPECT_EQ(send(forcing, 1, "a", "x"), Verdict::watch);
   EXPECT_EQ(send(forcing, 2, "b", "y"), Verdict::hold);
   forcing.lost(1);
@@ -276,7 +276,8 @@ TEST(Forcing, random_runs_keep_the_order_and_lose_nothing) {
       order.steps.push_back(of(std::string(1, static_cast<char>('a' + draw(3))), std::string(1, "xyz"[draw(3)])));
     if (order.steps.size() == 2 && draw(2))
       order.kept_out.push_back(of(std::string(1, static_cast<char>('a' + draw(3))), "w"));
-    for (size_t i = 0; i < order.steps.size(); i++) order.free_before.push_back(draw(2) == 0);
+    for (size_t i = 0; i < order.steps.size(); i++)
+      order.before.push_back(draw(2) ? 0 : i ? ForcedOrder::kAll : draw(3));
     Network network(order, seed);
     network.run(40);
     EXPECT_EQ(network.left(), 0u) << "seed " << seed;
