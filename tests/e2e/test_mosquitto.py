@@ -1,9 +1,10 @@
 """Mosquitto from Debian: two recorded brokers with a bridge between them, unrecorded publishers and subscribers at both ends."""
 
+import json
 import subprocess
 
 import pytest
-from conftest import wait_until
+from conftest import toml, wait_until
 from programs import Server, check, load, need, place  # noqa: F401
 
 SERVER, PUBLISH, SUBSCRIBE = "/usr/sbin/mosquitto", "/usr/bin/mosquitto_pub", "/usr/bin/mosquitto_sub"
@@ -52,3 +53,51 @@ def run(recorder, ports, place, count):  # noqa: F811
 @pytest.mark.parametrize("count", [100, 5_000])
 def test_bridge(recorder, ports, place, count):  # noqa: F811
     run(recorder, ports, place, count)
+
+
+# Writes the configuration of a broker, with a bridge if there is another one's port, and becomes it.
+START = """
+import os, sys
+name, port, other, place = sys.argv[1:5]
+bridge = f"connection to-far\\naddress 127.0.0.1:{other}\\ntopic news/# out 0\\nrestart_timeout 1\\ntry_private false\\n" if other != "0" else ""
+user = "user root\\n" if os.getuid() == 0 else ""
+with open(f"{place}/{name}.conf", "w") as file:
+    file.write(f"listener {port} 127.0.0.1\\nallow_anonymous true\\nlog_type none\\n{user}{bridge}")
+os.execv("/usr/sbin/mosquitto", ["mosquitto", "-c", f"{place}/{name}.conf"])
+"""
+# Subscribes at one broker, and some time later publishes at the other: the message may come while the bridge is down.
+SCRIPT = """
+import random, subprocess, sys, time
+near, far = sys.argv[1:3]
+time.sleep(1.6)
+reader = subprocess.Popen(["/usr/bin/mosquitto_sub", "-p", far, "-t", "news/#", "-C", "1", "-W", "9"], stdout=subprocess.PIPE, text=True)
+time.sleep(random.random() * 8)
+subprocess.run(["/usr/bin/mosquitto_pub", "-p", near, "-t", "news/today", "-m", "it rains"], check=True)
+sys.exit(reader.communicate()[0].strip() != "it rains")
+"""
+
+
+@pytest.mark.full
+@pytest.mark.limit(600)
+def test_a_message_that_is_lost_around_a_reconnect(recorder, tmp_path):
+    """One broker is killed and begins again, and its neighbour's bridge connects five seconds later. What goes along with losing a message is that
+    the neighbour receives it before the other one has accepted the connection, which the protocol says in four bytes: 20 02 00 00."""
+    need("mosquitto", "mosquitto-clients")
+    for name, text in (("start.py", START), ("script.py", SCRIPT)):
+        (tmp_path / name).write_text(text)
+    start = lambda name, other: ["/usr/bin/python3", str(tmp_path / "start.py"), name, f"{{port:{name}}}", other, "{dir}"]
+    nodes = [{"name": "far", "command": start("far", "0"), "ready": "port {port:far}"},
+             {"name": "near", "command": start("near", "{port:far}"), "after": ["far"], "ready": "port {port:near}"}]
+    (tmp_path / "group.toml").write_text(toml({"group": {"timeout": 60}, "node": nodes, "event": [{"at": 1.2, "kill": "far"}, {"at": 1.4, "restart": "far"}]}))
+    study = tmp_path / "study"
+    done = recorder.run([recorder.friday, "diagnose", "-q", "-o", study, "--schedule", "--group", tmp_path / "group.toml", "-n", "28", "-j", "4", "--",
+                         "/usr/bin/python3", tmp_path / "script.py", "{port:near}", "{port:far}"], timeout=500)
+    assert done.returncode in (0, 1), done
+    answer = json.loads(recorder.run([recorder.friday, "compare", study, "--json"], timeout=60).stdout)
+    assert answer["verdict"] == "order", answer["text"]
+    # The publisher's three messages come together, and the first three answers of the other broker: these runs cannot tell such orders apart.
+    first, second = answer["orders"][0]["messages"]
+    between = [(each["partner"].partition("/")[0], each["role"].partition("/")[0]) for each in (first, second)]
+    assert between == [("script", "near"), ("far", "near")], answer["orders"][0]["text"]
+    alike = [answer["orders"][0]["text"], *answer["orders"][0]["alike_orders"]]
+    assert any("news/todayit rains" in text and text.endswith("`# bytes: 544` from far/exec") for text in alike), alike
