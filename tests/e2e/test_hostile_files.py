@@ -514,6 +514,15 @@ def test_a_child_that_nothing_forks(friday, forked, tmp_path, command, case):
     assert answer.code == code and words in answer.said, (answer.code, answer.said)
 
 
+@pytest.mark.parametrize("command", ["verify", "info"])
+def test_a_copy_of_a_node(friday, forked, tmp_path, command):
+    """Its parent has forked one child, so a second one would be waited for without end."""
+    shutil.copytree(forked, tmp_path / "recording")
+    shutil.copytree(tmp_path / "recording" / "nodes" / "1", tmp_path / "recording" / "nodes" / "7")
+    answer = Answer([friday, command, tmp_path / "recording"], dict(os.environ), tmp_path)
+    assert answer.code == (2 if command == "verify" else 0) and "node 7 is a copy of node 1" in answer.said, (answer.code, answer.said)
+
+
 def test_generations_without_end(victim):
     """Thousands of nodes, each the child of the one before: 20 MB of recording, and names that grow with each generation."""
     page = bytearray(victim.trace.read_bytes()[:PAGE])
