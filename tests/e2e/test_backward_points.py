@@ -64,7 +64,7 @@ def seeds():
 @pytest.mark.parametrize("name,seed", [pytest.param(name, seed, marks=[] if seed == 1 and name in IN_SAMPLE else pytest.mark.full)
                                        for name in RECORDINGS for seed in seeds()])
 def test_backward_from_a_random_place(name, seed, tmp_path_factory, opened):
-    chance, session = random.Random(f"{name} {seed}"), opened(record_once(name, RECORDINGS[name], tmp_path_factory))
+    chance, session = random.Random(f"{name} {seed}"), opened(record_once(f"walk-{name}", RECORDINGS[name], tmp_path_factory))
     session.set_checkpoints(True)
     hits = choose_points(session, name, chance)
     shown = f"seed {seed}, stop points {[str(point) for point in session.points.values()]}"
