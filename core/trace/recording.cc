@@ -409,22 +409,6 @@ std::string describe(const NodeEnd& end) {
   return "unknown";
 }
 
-// Uuids of nodes are never reused. A second node with one is a copy of the first, and the replay would wait for a
-// process that never begins, as its parent has forked only one.
-void refuse_copies(std::vector<NodeInfo>& nodes) {
-  std::map<Uuid, NodeId> known;
-  for (NodeInfo& node : nodes) {
-    if (node.problem || is_zero(node.uuid)) continue;
-    const auto [first, is_new] = known.try_emplace(node.uuid, node.id);
-    if (!is_new)
-      node.problem = Error{ErrorCode::bad_input,
-                           fmt::format("node {} is a copy of node {}: their traces have the same identity. Remove "
-                                       "nodes/{} from the recording",
-                                       node.id, first->second, node.id),
-                           node.id.value};
-  }
-}
-
 Result<void> check_recording(const std::string& path) {
   FRIDAY_TRY_VOID(read_recording_json(path));
   return {};
@@ -454,9 +438,18 @@ Result<Recording> Recording::open(const std::string& path, Standby standby) {
     if (!node.on_standby || standby == Standby::shown) recording.nodes_.push_back(std::move(node));
   }
   if (recording.nodes_.empty()) return std::unexpected(nothing_recorded(recording.path_));
-  refuse_copies(recording.nodes_);
   Namer(recording.nodes_).name_all();
-  for (size_t n = 0; n < recording.nodes_.size(); ++n) recording.by_uuid_.try_emplace(recording.nodes_[n].uuid, n);
+  for (size_t n = 0; n < recording.nodes_.size(); ++n) {
+    NodeInfo& node = recording.nodes_[n];
+    const auto [first, is_new] = recording.by_uuid_.try_emplace(node.uuid, n);
+    if (is_new || is_zero(node.uuid) || node.problem) continue;
+    // Uuids are never reused. The replay would wait for a process that never begins, as its parent has forked only one.
+    node.problem = Error{ErrorCode::bad_input,
+                         fmt::format("node {} is a copy of node {}: their traces have the same identity. Remove "
+                                     "nodes/{} from the recording",
+                                     node.id, recording.nodes_[first->second].id, node.id),
+                         node.id.value};
+  }
   struct stat status;
   recording.readable_by_others_ = ::stat(recording.path_.c_str(), &status) == 0 && (status.st_mode & 077) != 0;
   return recording;
