@@ -133,7 +133,6 @@ Result<bool> Backward::go_behind(std::optional<uint64_t> event) {
     FRIDAY_TRY(stop, run_to_event(Mark{id, {*event}}));
     if (stop.kind != Stop::Kind::reached)
       return fail(ErrorCode::interrupted, "going back was interrupted ({})", name_of(stop.kind));
-    FRIDAY_TRY_VOID(runner_.disarm_events());
   }
   return step_once();
 }

@@ -41,6 +41,17 @@ class EventStops {
     if (is_passing()) forget_catches();
     target_.reset();
   }
+  // While it exists, there is this target.
+  class Aiming {
+   public:
+    Aiming(EventStops& stops, Target target) : stops_(stops) { stops_.set_target(target); }
+    ~Aiming() { stops_.clear_target(); }
+    Aiming(const Aiming&) = delete;
+    Aiming& operator=(const Aiming&) = delete;
+
+   private:
+    EventStops& stops_;
+  };
   bool is_passing() const { return target_ && target_->passing; }
 
   // Call before the group runs. Fails if a trace is damaged.

@@ -232,27 +232,17 @@ Result<DebugStop> Runner::run_to(std::optional<Mark> target, std::optional<doubl
 Result<DebugStop> Runner::search(std::optional<Mark> target, const Ends& ends, Hits hits, bool hits_first) {
   const Running running(gdbs_);
   focus_.forget_reached();
-  struct Ending {
-    Runner& runner;
-    ~Ending() { runner.events_.clear_target(); }
-  } ending{*this};
-  events_.set_target({target, hits == Hits::passed_over, hits_first});
+  const EventStops::Aiming aiming(events_, {target, hits == Hits::passed_over, hits_first});
   return run_group(std::nullopt, ends);
 }
 
 Result<void> Runner::disarm_events() {
-  events_.set_target({});
-  auto disarmed = events_.prepare();
-  events_.clear_target();
-  return disarmed;
+  const EventStops::Aiming nowhere(events_, {});
+  return events_.prepare();
 }
 
 Result<Stop> Runner::step_unstopped(NodeId id, ThreadId thread, const std::function<bool(const Stop&)>& passes) {
-  struct Ending {
-    Runner& runner;
-    ~Ending() { runner.events_.clear_target(); }
-  } ending{*this};
-  events_.set_target({});
+  const EventStops::Aiming nowhere(events_, {});
   FRIDAY_TRY_VOID(events_.prepare());
   return session_.step(id, thread, passes);
 }
