@@ -124,12 +124,19 @@ bool read_classes(const json& known, const char* key, std::vector<MessageClass>&
   return true;
 }
 
+// Which one like it a message is, from 1.
+std::optional<uint32_t> number_in(const json& message) {
+  const json number = message.value("number", json(1u));
+  if (!number.is_number_unsigned() || number == 0 || number > UINT32_MAX) return std::nullopt;
+  return number.get<uint32_t>();
+}
+
 // Of each step: the so-many-th like it is meant, as others come before the first step.
 bool read_numbers(const json& steps, std::vector<uint32_t>& before) {
   for (const json& each : steps) {
-    const json number = each.value("number", json(1u));
-    if (!number.is_number_unsigned() || number == 0 || number > UINT32_MAX) return false;
-    before.push_back(number.get<uint32_t>() - 1);
+    const auto number = number_in(each);
+    if (!number) return false;
+    before.push_back(*number - 1);
   }
   return true;
 }
@@ -140,9 +147,10 @@ bool read_exact(const json& list, ExactOrder& order) {
   for (const json& each : list) {
     auto message = message_of(each);
     if (!message || message->to.empty()) return false;
-    const json number = each.value("number", json(1u)), after = each.value("after", json::array());
-    if (!number.is_number_unsigned() || number == 0 || number > UINT32_MAX || !after.is_array()) return false;
-    ExactMessage exact{*std::move(message), number};
+    const auto number = number_in(each);
+    const json after = each.value("after", json::array());
+    if (!number || !after.is_array()) return false;
+    ExactMessage exact{*std::move(message), *number};
     for (const json& need : after) {
       if (!need.is_object()) return false;
       const json which = need.value("message", json()), until = need.value("until", json("handled"));
@@ -314,7 +322,7 @@ json order_as_json(const ForcePlan& plan) {
   const ForcedOrder& order = std::get<ForcedOrder>(plan.order);
   json steps = messages(order.steps);
   for (size_t i = 0; i < order.steps.size(); i++)
-    if (order.before[i] && order.before[i] != ForcedOrder::kAll) steps[i]["number"] = order.before[i] + 1;
+    if (const auto number = order.number_of(i)) steps[i]["number"] = *number;
   return {{"steps", std::move(steps)}, {"kept_out", messages(order.kept_out)}};
 }
 
@@ -335,10 +343,8 @@ void print_plan(const ForceOptions& options, const ForcePlan& plan) {
     const ForcedOrder& order = std::get<ForcedOrder>(plan.order);
     say("{}Each is {} before the next one is sent on:\n", plan.runs && options.run ? " " : "", options.until);
     for (size_t i = 0; i < order.steps.size(); i++) {
-      const uint32_t before = order.before[i];
-      const bool counted = before && before != ForcedOrder::kAll;
-      say("  {}. {}{}\n", i + 1, describe(order.steps[i]),
-          counted ? fmt::format(" (number {} of these)", before + 1) : "");
+      const auto number = order.number_of(i);
+      say("  {}. {}{}\n", i + 1, describe(order.steps[i]), number ? fmt::format(" (number {} of these)", *number) : "");
     }
     for (const MessageClass& each : order.kept_out) say("     and in between no {}\n", describe(each));
   }

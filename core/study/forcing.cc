@@ -60,17 +60,18 @@ Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Orde
   std::vector<size_t> steps = holds ? std::vector<size_t>{0, 1} : std::vector<size_t>{1, 0};
   if (order.has_three()) steps = holds ? std::vector<size_t>{0, 1, 2} : std::vector<size_t>{0, 2};
   if (order.has_three() && !holds) out.kept_out = {all[1]};
+  for (size_t step : steps) out.steps.push_back(all[step]);
+  const auto run = std::ranges::find(naming.runs, as_in, &NamedRun::number);
+  if (order.form == Order::Form::pair && run != naming.runs.end() && completed_at(*run, order).has_value() == holds) {
+    // If x comes before y, it is the first x, behind which the next y comes. If none does, x comes behind the last y.
+    const uint32_t count = count_before(*run, order.names[0], order.names[1]);
+    out.before = holds ? std::vector<uint32_t>{0, count} : std::vector<uint32_t>{std::max(count, 1u) - 1, 0};
+    return out;
+  }
   for (size_t step : steps) {
-    out.steps.push_back(all[step]);
     const bool some = step != steps[0] && comes_before(naming, order, holds, order.names[steps[0]], order.names[step]);
     out.before.push_back(some ? ForcedOrder::kAll : 0);
   }
-  const auto run = std::ranges::find(naming.runs, as_in, &NamedRun::number);
-  if (order.form != Order::Form::pair || run == naming.runs.end() || completed_at(*run, order).has_value() != holds)
-    return out;
-  // If x comes before y, it is the first x, behind which the next y comes. If none does, x comes behind the last y.
-  const uint32_t count = count_before(*run, order.names[0], order.names[1]);
-  out.before = holds ? std::vector<uint32_t>{0, count} : std::vector<uint32_t>{std::max(count, 1u) - 1, 0};
   return out;
 }
 

@@ -33,6 +33,10 @@ struct ForcedOrder {
   // are held back until the first step was handled. The first step itself is the one behind so many like it.
   std::vector<uint32_t> before;
   static constexpr uint32_t kAll = ~uint32_t{0};
+  // Which one of those like it a step is, from 1. None if it is the first one, or any.
+  std::optional<uint32_t> number_of(size_t step) const {
+    return before[step] && before[step] != kAll ? std::optional(before[step] + 1) : std::nullopt;
+  }
 };
 
 // What makes the order of a finding hold in a run or, with `holds` false, fail to hold. None for what is no order:

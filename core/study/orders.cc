@@ -469,20 +469,24 @@ std::vector<size_t> events_of_segment(const NamedRun& run, const Order& order) {
     return !(of_word ? is_shape(run, each.event, y) : has_name(run, each.event, y));
   });
   std::vector<size_t> found;
-  const Words words(run);
-  const auto look = [&](size_t first, size_t last, std::optional<uint32_t> word) {
+  const auto look = [&](size_t first, size_t last, auto has_word) {
     const auto is = [&](size_t event, uint32_t name) {
       return of_word ? is_shape(run, event, name) : has_name(run, event, name);
     };
     if (!found.empty() || run.tainted[last] || !is(first, x) || !is(last, z)) return;
     for_each_between(run, first, last, receives, [&](const Receive& each) {
-      if (!word || words.has(each.event, *word)) found = {first, each.event, last};
+      if (has_word(each.event)) found = {first, each.event, last};
       return found.empty();
     });
   };
-  if (of_word)
-    for_each_segment_of_word(run, words, [&](uint32_t word, size_t first, size_t last) { look(first, last, word); });
-  else for_each_segment(run, [&](size_t first, size_t last) { look(first, last, std::nullopt); });
+  if (of_word) {
+    const Words words(run);
+    for_each_segment_of_word(run, words, [&](uint32_t word, size_t first, size_t last) {
+      look(first, last, [&](size_t event) { return words.has(event, word); });
+    });
+  } else {
+    for_each_segment(run, [&](size_t first, size_t last) { look(first, last, [](size_t) { return true; }); });
+  }
   return found;
 }
 
