@@ -81,6 +81,25 @@ def truth_at(ring, opened, places):
     return found
 
 
+def go_to_end(session):
+    while session.run().kind != "end":
+        pass
+
+
+def walk(session, chance, places, truth, collect, moves):
+    """Goes to the end, then to the places at random and sometimes to the end again: collect() gives what is true there. Returns that of the end."""
+    go_to_end(session)
+    at_end = collect()
+    for _ in range(moves):
+        node, event = chance.choice(places)
+        session.goto(event, node=node)
+        assert collect() == truth[node, event], f"before event {event} of node {node}"
+        if chance.random() < 0.4:
+            go_to_end(session)
+            assert collect() == at_end
+    return at_end
+
+
 @pytest.mark.parametrize("seed", [1, 2, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 12)]])
 def test_it_is_what_it_was_there(ring, opened, seed):
     chance = random.Random(seed)
@@ -89,17 +108,7 @@ def test_it_is_what_it_was_there(ring, opened, seed):
     truth = truth_at(ring, opened, places)
     session.set_checkpoints(True, names=True)
     session.console = True
-    while session.run().kind != "end":
-        pass
-    at_end = collected(session)
-    for _ in range(16):
-        node, event = chance.choice(places)
-        session.goto(event, node=node)
-        assert collected(session) == truth[node, event], f"before event {event} of node {node}, seed {seed}"
-        if chance.random() < 0.4:
-            while session.run().kind != "end":
-                pass
-            assert collected(session) == at_end
+    walk(session, chance, places, truth, lambda: collected(session), 16)
 
 
 SHIPPED = {
@@ -132,18 +141,7 @@ def test_a_shipped_predicate_is_what_it_was(name, ring, opened):
     session.set_checkpoints(True, names=True)
     session.console = True
     check = SHIPPED[name](session)
-    while session.run().kind != "end":
-        pass
-    at_end = told_by(check)
-    assert at_end[0] > 5
-    for _ in range(12):
-        node, event = chance.choice(places)
-        session.goto(event, node=node)
-        assert told_by(check) == truth[node, event], f"before event {event} of node {node}"
-        if chance.random() < 0.4:
-            while session.run().kind != "end":
-                pass
-            assert told_by(check) == at_end
+    assert walk(session, chance, places, truth, lambda: told_by(check), 12)[0] > 5
 
 
 def test_going_back_by_hits_undo_and_restart(ring, opened):
