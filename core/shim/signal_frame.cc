@@ -21,6 +21,16 @@ uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? kMostState : mask & 4 
 constexpr uint32_t kInitialMxcsr = 0x1f80;
 constexpr uint64_t kMxcsrAt = 24, kPresentAt = 512;
 
+// What software has written into the extended state of a frame (struct _fpx_sw_bytes in asm/sigcontext.h), and behind
+// it.
+struct SoftwareBytes {
+  uint32_t magic, all_bytes;
+  uint64_t components;
+  uint32_t bytes;
+};
+constexpr uint64_t kSoftwareAt = 464;
+constexpr uint32_t kMagic = 0x46505853, kMagicBehind = 0x46505845;  // FP_XSTATE_MAGIC1, FP_XSTATE_MAGIC2
+
 // Saves the program's extended state at `area`, in a form that does not depend on what the processor regards as in use
 // (xsave.cc). `kernels`: the state in the kernel's frame, if this runs in a handler of the shim's; null: the state is
 // in the registers.
@@ -36,12 +46,8 @@ void save_state(uint8_t* area, const uint8_t* kernels) {
     if (!(*present & 1)) *(uint16_t*)area = 0x37f;
     *present = state_in_use(area, mask);
   }
-  uint32_t* software = (uint32_t*)(area + 464);
-  software[0] = 0x46505853;  // FP_XSTATE_MAGIC1
-  software[1] = size + 4;
-  *(uint64_t*)(software + 2) = mask;
-  software[4] = size;
-  *(uint32_t*)(area + size) = 0x46505845;  // FP_XSTATE_MAGIC2
+  *(SoftwareBytes*)(area + kSoftwareAt) = {kMagic, size + 4, mask, size};
+  *(uint32_t*)(area + size) = kMagicBehind;
 }
 
 // Gives the handler the initial extended state (fpu__clear_user_states() in arch/x86/kernel/fpu/core.c).
@@ -51,6 +57,32 @@ void clear_state(uint8_t* kernels) {
   *(uint32_t*)(area + kMxcsrAt) = kInitialMxcsr;
   *(uint64_t*)(area + kPresentAt) &= ~state_mask();
   if (!kernels) friday_xrstor(initial, state_mask());
+}
+
+// Loads the extended state of a frame, which the program may have changed, as fpu__restore_sig() in
+// arch/x86/kernel/fpu/signal.c does: a frame without the two magic numbers has x87 and SSE only, and everything else
+// becomes initial. False: the processor does not accept it.
+bool load_state(const uint8_t* area) {
+  if (!area) {
+    clear_state(nullptr);
+    return true;
+  }
+  constexpr uint64_t kLegacy = 3, kLegacyBytes = 512;
+  alignas(64) uint8_t legacy[576] = {};
+  return probed([&] {
+    const SoftwareBytes software = *(const SoftwareBytes*)(area + kSoftwareAt);
+    const bool whole = software.magic == kMagic && software.bytes >= sizeof legacy &&
+                       software.bytes <= software.all_bytes && software.bytes <= state_size(state_mask()) &&
+                       *(const uint32_t*)(area + software.bytes) == kMagicBehind;
+    if (!whole) {
+      memcpy(legacy, area, kLegacyBytes);
+      *(uint64_t*)(legacy + kPresentAt) = kLegacy;
+      return friday_xrstor(legacy, state_mask());
+    }
+    const uint64_t others = state_mask() & ~software.components;
+    if (others) friday_xrstor(legacy, others);
+    friday_xrstor(area, state_mask() & software.components);
+  });
 }
 
 // Whether the thread runs on its alternate signal stack. With SS_AUTODISARM that never counts, because the stack is
@@ -147,6 +179,9 @@ bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* inf
   return true;
 }
 
+// The siginfo_t of a SIGSEGV that the kernel raises by itself: SI_KERNEL.
+constexpr int kForced[32] = {SIGSEGV, 0, 0x80};
+
 // The thread dies of SIGSEGV at the registers of `frame`. `again`: it will execute an instruction that faults, so the
 // signal need not be sent. True: the thread was a vfork child at replay, and `frame` now leads to its parent's return.
 bool die(CallFrame* frame, ThreadArea* area, const void* info, bool again) {
@@ -196,11 +231,9 @@ bool ends_as_child(ThreadArea* area, uint64_t* rax, uint64_t* rip) {
 bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault,
                    uint8_t* kernels) {
   if (build_frame(frame, area, signal, info, fault, kernels)) return true;
-  constexpr int kByKernel = 0x80;  // SI_KERNEL
-  const int forced[32] = {SIGSEGV, 0, kByKernel};
-  const bool handled = signal != SIGSEGV && actions[SIGSEGV].handler > 1 && !(area->signal_mask & bit(SIGSEGV));
-  if (handled && build_frame(frame, area, SIGSEGV, forced, fault, kernels)) return true;
-  return die(frame, area, forced, fault && signal == SIGSEGV);
+  const bool handled = signal != SIGSEGV && actions[SIGSEGV].handler > kIgnored && !(area->signal_mask & bit(SIGSEGV));
+  if (handled && build_frame(frame, area, SIGSEGV, kForced, fault, kernels)) return true;
+  return die(frame, area, kForced, fault && signal == SIGSEGV);
 }
 
 void copy_registers(CallFrame* to, const SignalContext& c) {
@@ -257,16 +290,28 @@ static long set_altstack(ThreadArea* area, const uint64_t* wanted, uint64_t rsp)
   return 0;
 }
 
+// The kernel raises SIGSEGV if it cannot return to what the frame says. That happens in the same way at replay.
+static void refuse_frame(CallFrame* frame, ThreadArea* area, const uint64_t* fault) {
+  frame->full = 1;
+  if (actions[SIGSEGV].handler > kIgnored && !(area->signal_mask & bit(SIGSEGV)))
+    enter_handler(frame, area, SIGSEGV, kForced, fault);
+  else die(frame, area, kForced, false);
+}
+
 void do_sigreturn(CallFrame* frame, ThreadArea* area) {
-  const UserContext* u = (const UserContext*)frame->rsp;
-  copy_registers(frame, u->context);
-  if (u->context.fpstate) friday_xrstor((const void*)u->context.fpstate, state_mask());
-  area->signal_mask = u->mask & ~(bit(SIGKILL) | bit(SIGSTOP));
+  UserContext u;
+  if (!probed([&] { u = *(const UserContext*)frame->rsp; })) return refuse_frame(frame, area, nullptr);
+  area->signal_mask = u.mask & ~(bit(SIGKILL) | bit(SIGSTOP));
   if (control.mode != kModeReplay) set_kernel_mask(area);
-  const uint64_t stack[3] = {u->stack_pointer, (uint32_t)u->stack_flags, u->stack_size};
-  set_altstack(area, stack, frame->rsp);  // the kernel ignores an error as well
+  copy_registers(frame, u.context);
   frame->eflags = (frame->eflags & 0x50dd5) | 0x202;
   frame->full = 1;
+  const bool canonical = (uint64_t)((int64_t)(frame->rip << 16) >> 16) == frame->rip;
+  if (!load_state((const uint8_t*)u.context.fpstate)) return refuse_frame(frame, area, nullptr);
+  constexpr uint64_t kProtection[3] = {0, 13, 0};  // no error code, X86_TRAP_GP, no address
+  if (!canonical) return refuse_frame(frame, area, kProtection);
+  const uint64_t stack[3] = {u.stack_pointer, (uint32_t)u.stack_flags, u.stack_size};
+  set_altstack(area, stack, frame->rsp);  // the kernel ignores an error as well
 }
 
 uint64_t signal_frame_hash(const CallFrame* frame) {
