@@ -224,12 +224,6 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
     return result;
   }
   // The parent completes the event before the child exists, so that both have the same state of the shim up to here.
-  // But the child's id and pidfd are stored in the parent's memory only.
-  uint32_t untold = 0;
-  const bool told =
-      c.flags & (CLONE_PARENT_SETTID | CLONE_PIDFD) && probed([&] { untold = *(const uint32_t*)c.parent_tid; });
-  replay_apply(event);
-  if (c.flags & CLONE_PARENT_SETTID) store_tid(c.parent_tid, (uint32_t)result);
   // If the recorded parent was killed after this event, the child still exists.
   const uint32_t cut = control.cut;
   control.cut = 0;
@@ -238,11 +232,13 @@ long fork_replaying(CallFrame* frame, ThreadArea* area, const CloneRequest& c) {
   long pid = native(sys::clone, SIGCHLD, 0, 0, 0, 0);
   if (failed(pid)) replay_fail("a process could not be forked", pid);
   if (pid) {
+    // The child's id and pidfd are stored in the parent's memory only, unless they share it there.
+    replay_apply(event);
+    if (c.flags & CLONE_PARENT_SETTID) store_tid(c.parent_tid, (uint32_t)result);
     control.cut = cut;
     replay_end_if_cut();
     return result;
   }
-  if (told) store_tid(c.parent_tid, untold);
   thread_arm(area);
   become_only_thread(area);
   replay_forked();
