@@ -27,6 +27,8 @@ using namespace format;
 
 namespace {
 
+constexpr char kNoProc[] = "/proc is not mounted where it is executed";
+
 const char* variable(char** environment, const char* name) {
   size_t n = length_of(name);
   for (; *environment; environment++)
@@ -129,6 +131,10 @@ __attribute__((noinline)) bool begin(char** environment) {
   HelloReply hello;
   int trace_fd, tokens_fd;
   if (!collector_hello(number_of(socket), &hello, &trace_fd, &tokens_fd)) return false;
+  if (!*read_maps()) {
+    collector_send(kEnding, kEndRefused, 0, kNoProc);
+    return false;
+  }
   ThreadArea* area = area_create(0);
   if (!area || !trace_attach(trace_fd) || !group_attach(tokens_fd)) {
     collector_send(kEnding, kEndRefused, 0, kNoAddresses);

@@ -178,3 +178,14 @@ def test_a_call_that_is_not_handled_is_named(recorder, targets, tmp_path, progra
     assert recording.returncode == 0, recording.stderr
     for said in (recording.stderr, recorder.run([recorder.friday, "info", recording.path]).stdout):
         assert f"recording ended at call {asked}, " in said, said
+
+
+def test_a_program_without_proc_is_not_recorded(recorder):
+    """The shim reads its own mappings there. The program runs as it is, and its node says why."""
+    without = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", "mount -t tmpfs none /proc && exec /bin/echo it runs"]
+    if subprocess.run(without, capture_output=True).returncode:
+        pytest.skip("machine: it lets this user mount nothing")
+    recording = recorder.record(without, name="it")
+    assert recording.returncode == 0 and recording.stdout == "it runs\n", recording
+    assert "/proc is not mounted where it is executed" in recording.stderr, recording.stderr
+    recorder.verify(recording)
