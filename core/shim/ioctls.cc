@@ -41,6 +41,10 @@ int ioctl_output_bytes(uint64_t code) {
       return 0;                // BLKROSET, BLKFLSBUF, BLKDISCARD, ..., NS_GET_USERNS, NS_GET_PARENT, NS_GET_NSTYPE
   }
   if (code >= 0xff01 && code <= 0xff0a) return 0;      // PIDFD_GET_*_NAMESPACE
+  // Requests of devices whose arguments have pointers, or lists behind them: KVM, vhost, VFIO, DRM, V4L2, USB.
+  switch (code >> 8 & 0xff) {
+    case 0xae: case 0xaf: case ';': case 'd': case 'V': case 'U': return -1;
+  }
   // Codes with direction and size (_IOR, _IOW, _IOWR).
   const uint64_t direction = code >> 30 & 3, size = code >> 16 & 0x3fff;
   return direction & 2 ? (int)size : direction ? 0 : -1;
@@ -148,6 +152,9 @@ bool ioctl_inner_output(const uint64_t* a, Block* inner) {
     case 0xc020660b:                                    // FS_IOC_FIEMAP: the extents behind
       if (((const uint32_t*)about)[6]) *inner = {a[2] + 32, ((const uint32_t*)about)[5] * 56ull, true};
       break;
+    case 0xc0c0583b: *inner = {a[2] + 192, ((const uint32_t*)about)[3] * 64ull, true}; break;  // FS_IOC_GETFSMAP
+    case 0xc0046686: *inner = {a[2] + 4, ((const uint16_t*)about)[1], true}; break;            // FS_IOC_MEASURE_VERITY
+    case 0xc0096616: *inner = {a[2] + 8, about[0], true}; break;                   // FS_IOC_GET_ENCRYPTION_POLICY_EX
     case 0xc0189436: *inner = {a[2] + 24, (about[2] & 0xffff) * 32, true}; break;  // FIDEDUPERANGE: the targets behind
     case 0x8946: {                                                                 // SIOCETHTOOL
       const int bytes = ethtool_bytes((const uint32_t*)about[2], false);
