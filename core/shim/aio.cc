@@ -122,6 +122,10 @@ void aio_write_events(EventWriter& writer, const void* list, long count) {
   for (long i = 0; i < count; i++) {
     const AioRequest r = request_of(events[i].control);
     forget(events[i].control);
+    if (const uint64_t done = (uint64_t)events[i].result; events[i].result > 0 && r.reads()) {
+      if (r.opcode == kAioReadVector) write_behind(writer, (const IoVec*)r.buffer, r.bytes, done);
+      else if (done < r.bytes) write_behind(writer, r.buffer + done, r.bytes - done);
+    }
     if (events[i].result >= 0) note_moved(writer, r, (uint64_t)events[i].result, (uint32_t)i);
   }
 }

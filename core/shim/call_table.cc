@@ -34,6 +34,13 @@ constexpr Operand SIZED(uint8_t a) { return {Shape::sized, a, 0, 0}; }
 constexpr Operand MASK(uint8_t a) { return {Shape::mask, a, 0, 0}; }
 constexpr Operand CODED() { return {Shape::coded, 0, 0, 0}; }
 
+// The mask of the arguments of 32 bits.
+constexpr uint8_t narrow(const char* arguments) {
+  unsigned mask = 0;
+  for (unsigned n = 0; arguments[n]; n++) mask |= (arguments[n] == 'i') << n;
+  return (uint8_t)mask;
+}
+
 #define OUTS(...) \
   { __VA_ARGS__ }
 #define INS(...) \
@@ -41,8 +48,8 @@ constexpr Operand CODED() { return {Shape::coded, 0, 0, 0}; }
 constexpr CallTable build() {
   CallTable table;
   for (CallInfo& info : table.calls) info.name = "unknown";
-#define CALL(number, name, arity, rule, flags, outs, ins) \
-  table.calls[number] = CallInfo{#name, arity, rule, flags, outs, ins};
+#define CALL(number, name, arguments, rule, flags, outs, ins) \
+  table.calls[number] = CallInfo{#name, sizeof arguments - 1, narrow(arguments), rule, flags, outs, ins};
 #include "core/shim/calls.def"
   return table;
 }

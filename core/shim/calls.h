@@ -6,6 +6,7 @@
 // kernel's: a value, or -errno.
 #pragma once
 
+#include <asm/socket.h>
 #include <linux/futex.h>
 
 #include "core/shim/call_flags.h"
@@ -59,6 +60,7 @@ struct Operand {
 struct CallInfo {
   const char* name;
   uint8_t arity;
+  uint8_t narrow;  // the bits of the arguments whose registers' upper halves the kernel does not look at
   Rule rule;
   uint32_t flags;  // CallFlag
   Operand outputs[4], inputs[5];
@@ -140,19 +142,47 @@ Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uin
                    const FirstLook& first = {});
 // Ends the recording at a call that was made but cannot be recorded. The message to the user has `why` after the call.
 void end_at_call(CallFrame* frame, long result, const char* why);
-// Another thread or process has unmapped or truncated what the call wrote to, before this thread had the token again.
-inline constexpr char kGone[] = "into memory that was gone before it was seen";
+// What the call wrote cannot be read back: another thread or process has unmapped or truncated it before this thread
+// had the token again, or the call has written over its own list of buffers, or the length is not that of what was
+// written.
+inline constexpr char kGone[] = "into memory that cannot be read back as its arguments describe it";
+
+// The sizes, in bytes, of buffers whose lengths are value-result arguments, as they were before the call; 0: it has
+// none.
+struct Offered {
+  uint32_t length = 0;   // of Shape::length
+  uint32_t name = 0;     // of a message's address (msg_namelen)
+  uint64_t control = 0;  // of a message's control data (msg_controllen)
+};
+
+// ---- reached.cc: what a call has written that came to memory which it could not write
+// Adds those of `size` bytes at `address` that are before the first page that cannot be written.
+void write_reached(EventWriter& writer, uint64_t address, uint64_t size);
+// The same of a call that has not failed, which was to write as many bytes more. Nothing, if all can be read.
+void write_behind(EventWriter& writer, uint64_t address, uint64_t size);
+void write_behind(EventWriter& writer, const IoVec* iov, uint64_t count, uint64_t done);  // behind `done` bytes of it
+// All that a call of the table can have written before it failed so.
+bool reached_in_part(const CallFrame* frame, long result);
+void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Offered& offered);
+// What a call can have written behind its result. One that has written something before it came to such memory does
+// not fail: it returns how much it has written in whole messages, blocks or records.
+void write_behind(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,
+                  const Offered& offered);
 
 // ---- outputs.cc: what a call has written to the program's memory
 // Adds the first `result` bytes of the buffers of an iovec to the event.
 void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long result);
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,
-                   const uint32_t* before);
+                   const Offered& offered);
 // The same of a call that receives (kIn), for a schedule: the first bytes of each message.
 void write_beginning(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
-// Before the call: stores in `before` the sizes of the buffers whose lengths are value-result arguments. [0]: of a
-// Shape::length, [1]: of a message's address (msg_namelen).
-void note_lengths(const CallInfo& info, const CallFrame* frame, uint32_t* before);
+// To be called before the call.
+Offered note_offered(const CallInfo& info, const CallFrame* frame);
+// Whether the call's value-result length counts instructions of 8 bytes: those of a socket's filter.
+inline bool counts_instructions(const CallFrame* frame) {
+  const uint64_t* a = arguments_of(frame);
+  return frame->rax == sys::getsockopt && a[1] == SOL_SOCKET && a[2] == SO_GET_FILTER;
+}
 bool fills(int pipe);       // whether a vmsplice(2) on this end of a pipe reads from the pipe
 bool is_own(uint64_t pid);  // whether it is the id of this process or of one of its threads
 
@@ -188,6 +218,8 @@ Block coded_output(const CallFrame* frame);
 // After the call has succeeded: makes `out` exact. `inner` becomes a second block, behind a pointer in the first.
 // False: it is not known what the call has written.
 bool coded_complete(const CallFrame* frame, const ThreadArea* area, long result, Block* out, Block* inner);
+// After the call has failed with EFAULT: what it can have written before. `out`: of coded_output().
+void write_reached_coded(EventWriter& writer, const CallFrame* frame, const Block& out);
 // Whether the call may block, although the table says kQuick.
 bool waits_by_code(const CallFrame* frame);
 void note_fcntl(EventWriter& writer, const uint64_t* arguments, long result);

@@ -116,7 +116,7 @@ Block keyctl_output(const uint64_t* a) {
     case KEYCTL_PKEY_ENCRYPT:
     case KEYCTL_PKEY_DECRYPT:
     case KEYCTL_PKEY_SIGN: return {a[4], ~0ull, true, true};
-    case KEYCTL_CAPABILITIES: return {a[1], a[2], true, true};
+    case KEYCTL_CAPABILITIES: return {a[1], a[2], true};  // what the kernel does not fill is cleared
     default: return {0, 0, true};
   }
 }
@@ -159,6 +159,15 @@ bool coded_complete(const CallFrame* frame, const ThreadArea* area, long result,
   return true;
 }
 
+void write_reached_coded(EventWriter& writer, const CallFrame* frame, const Block& out) {
+  constexpr uint64_t kMost = 1 << 20;  // bytes, where the size of the program's buffer is not known
+  const uint64_t* a = arguments_of(frame);
+  Block inner;
+  if (frame->rax == sys::ioctl) probed([&] { ioctl_inner_output(a, &inner); });
+  if (out.size) write_reached(writer, out.address, min(out.size, kMost));
+  if (inner.size) write_reached(writer, inner.address, min(inner.size, kMost));
+}
+
 bool waits_by_code(const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
   return (frame->rax == sys::futex && futex_waits(a)) ||
@@ -179,6 +188,23 @@ void note_fcntl(EventWriter& writer, const uint64_t* a, long result) {
   }
 }
 
+// Whether a call on futexes of several sizes has FUTEX2_NUMA, of include/uapi/linux/futex.h since kernel 6.7.
+static bool futex_has_node(const CallFrame* frame) {
+  constexpr uint32_t kNuma = 4, kMostWaiters = 128 /* FUTEX_WAITV_MAX */;
+  const uint64_t* a = arguments_of(frame);
+  if (frame->rax == sys::futex_wake || frame->rax == sys::futex_wait) return a[3] & kNuma;
+  struct Waiter {  // struct futex_waitv
+    uint64_t value, word;
+    uint32_t flags, reserved;
+  };
+  const uint32_t count = frame->rax == sys::futex_requeue ? 2 : min((uint32_t)a[1], kMostWaiters);
+  bool found = false;
+  probed([&] {
+    for (uint32_t i = 0; i < count; i++) found |= (((const Waiter*)a[0])[i].flags & kNuma) != 0;
+  });
+  return found;
+}
+
 long refused_for_shim(const CallFrame* frame, const ThreadArea* area) {
   constexpr uint64_t kSetMdwe = 65;  // PR_SET_MDWE, kernel 6.3
   const uint64_t* a = arguments_of(frame);
@@ -190,6 +216,10 @@ long refused_for_shim(const CallFrame* frame, const ThreadArea* area) {
     // after execve(2). The latter fails as with kernels before 6.3.
     case sys::prctl: return a[0] == kSetMdwe || (a[0] == PR_SET_TSC && (uint32_t)a[1] == PR_TSC_SIGSEGV) ? -EINVAL : 0;
     case sys::ptrace: return tracing_refused(frame, area) ? -ENOSYS : 0;
+    case sys::futex_waitv:
+    case sys::futex_wake:
+    case sys::futex_wait:
+    case sys::futex_requeue: return futex_has_node(frame) ? -EINVAL : 0;
     // Since kernel 6.13 it may change the memory of the calling process. It fails as with older kernels.
     case sys::process_madvise: return advice_changes_memory(a[3]) ? -EINVAL : 0;
     default: return 0;

@@ -120,13 +120,44 @@ static bool keeps_token(const CallInfo& info, uint64_t call) {
          call != sys::fork && call != sys::vfork;
 }
 
+// The kernel does not look at the upper half of a register with an argument of 32 bits. The shim passes on, records and
+// compares whole registers, so for the time of a call such a one has the value as a signed number.
+class NarrowArguments {
+ public:
+  NarrowArguments(CallFrame* frame, const CallInfo& info) : frame_(frame) {
+    uint64_t* a = &frame->rdi;
+    for (unsigned mask = info.narrow; mask; mask &= mask - 1) {
+      const int n = __builtin_ctz(mask);
+      const uint64_t whole = a[n], narrow = (uint64_t)(int64_t)(int32_t)whole;
+      if (__builtin_expect(whole >> 32 == 0 || whole == narrow, 1)) continue;
+      if (!changed_) memcpy(whole_, a, sizeof whole_);
+      changed_ |= 1 << n;
+      a[n] = narrow;
+    }
+  }
+  // Behind the call the registers are the program's again. One that has entered a handler has a frame of its own.
+  ~NarrowArguments() {
+    if (!changed_ || frame_->full) return;
+    uint64_t* a = &frame_->rdi;
+    for (int n = 0; n < 6; n++)
+      if (changed_ >> n & 1) a[n] = whole_[n];
+  }
+
+ private:
+  CallFrame* frame_;
+  uint64_t whole_[6];
+  int changed_ = 0;
+};
+
 extern "C" int friday_dispatch(CallFrame* frame) {
   ThreadArea* area = me();
+  frame->rax = (uint64_t)(int64_t)(int32_t)frame->rax;  // as do_syscall_64() in arch/x86/entry/common.c does
   frame->previous = area->frame;
   area->frame = frame;
   signals_step_on(frame, area);
   if (control.mode != kModeRecord) find_site(frame);  // a debugger shows a parked thread at its call
   const CallInfo& info = call_info(frame->rax);
+  const NarrowArguments narrow(frame, info);
   const bool keeps = keeps_token(info, frame->rax);
   if (on_standby && control.mode == kModeRecord && standby_call(frame, area, info)) {
     area->frame = frame->previous;

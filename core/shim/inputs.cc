@@ -172,6 +172,9 @@ uint64_t hash_coded(const CallFrame* frame) {
     case sys::mq_open: return hash_at(a[1] & O_CREAT ? a[3] : 0, 64, hash_string(a[0], 0));
     case sys::keyctl: return hash_keyctl(a);
     case sys::execveat: return hash_strings(a[3], hash_strings(a[2], hash_string(a[1], 0)));
+    case sys::futex_waitv: return hash_at(a[3], 16, hash_at(a[0], (uint32_t)a[1] * 24ull, 0));
+    case sys::futex_wait: return hash_at(a[4], 16, 0);
+    case sys::futex_requeue: return hash_at(a[0], 48, 0);
     case sys::fsconfig: return hash_fsconfig(a);
     case sys::landlock_add_rule: return hash_at(a[2], a[1] == 2 /* LANDLOCK_RULE_NET_PORT */ ? 16 : 12, 0);
     default: return 0;

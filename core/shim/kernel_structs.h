@@ -36,6 +36,10 @@ struct XattrArguments {  // struct xattr_args
   uint32_t size, flags;
 };
 
+// Sizes in bytes: of struct sockaddr_storage, of the bytes in the longest struct file_handle (MAX_HANDLE_SZ), of struct
+// io_event.
+inline constexpr uint32_t kLongestAddress = 128, kLongestHandle = 128, kAioEventBytes = 32;
+
 // _LINUX_CAPABILITY_VERSION_1: with it, the sets of capget(2) and capset(2) have 32 bits, with all others 64.
 constexpr uint32_t kCapabilitiesOne = 0x19980330;
 
@@ -45,10 +49,12 @@ inline uint64_t fdset_bytes(const uint64_t* arguments) { return (arguments[0] + 
 inline uint64_t nodes_bytes(uint64_t bits) { return (bits + 62) / 64 * 8; }
 inline uint64_t handle_bytes(uint64_t address) { return 8 + *(const uint32_t*)address; }
 
+inline constexpr uint64_t kPageSize = 4096, kUserEnd = 0x7ffffffff000;  // TASK_SIZE_MAX
+
 // Whether [address, address + size) can be memory of the program: NULL cannot. This says nothing about whether it is
 // mapped, so whatever reads it before the call has succeeded also uses probed().
 inline bool readable(uint64_t address, uint64_t size) {
-  if (address < 4096 || address + size < address || address + size > 0x7ffffffff000) return false;
+  if (address < kPageSize || address + size < address || address + size > kUserEnd) return false;
   return true;
 }
 

@@ -127,6 +127,7 @@ void do_limit(CallFrame* frame, ThreadArea* area) {
   const uint64_t out = frame->rax == sys::getrlimit ? a[1] : frame->rax == sys::prlimit64 ? a[3] : 0;
   EventWriter writer(kCall, area, (uint16_t)frame->rax, a, info.arity);
   if (!failed(result)) writer.memory((void*)out, sizeof(Limit));
+  if (out && result == -EFAULT) write_reached(writer, out, sizeof(Limit));
   writer.commit(result, hash, entry, ticks_now());
   frame->rax = (uint64_t)result;
 }

@@ -1,6 +1,5 @@
 // What a call has written to the program's memory, according to the table (calls.def): each output becomes a part of
-// the event. A call that fails at a page that is not mapped may have written what is before that page.
-#include <asm/socket.h>
+// the event.
 #include <linux/fcntl.h>
 
 #include "core/shim/calls.h"
@@ -36,69 +35,15 @@ void write_message(EventWriter& writer, const MsgHeader* m, long result, uint32_
   writer.memory(&m->control_length, 8);
   writer.memory(&m->flags, 4);
   if (m->name) writer.memory((void*)m->name, min(m->name_length, name_room));
-  if (m->control) writer.memory((void*)m->control, m->control_length);
+  // It may end in the middle of an item that found no memory.
+  if (m->control) write_reached(writer, m->control, m->control_length);
 }
 
 // The address and the control data of a message of recvmmsg(2).
 void write_about(EventWriter& writer, const MsgHeader& m) {
-  // sizeof(struct sockaddr_storage), the longest address that the kernel writes. The size of the program's buffer is
-  // not known any more; bytes behind it are recorded as they are.
-  constexpr uint32_t kLongestAddress = 128;
+  // The size of the program's buffer is not known any more; bytes behind it are recorded as they are.
   if (m.name) writer.memory((void*)m.name, min(m.name_length, kLongestAddress));
-  if (m.control) writer.memory((void*)m.control, m.control_length);
-}
-
-// Whether the call may have written outputs before it failed at a page that is not mapped.
-bool reached_in_part(const CallFrame* frame, long result) {
-  return result == -EFAULT || (frame->rax == sys::mincore && result == -ENOMEM);
-}
-
-// Of `size` bytes at `address`, those before the first page that cannot be written: the kernel may have written so far.
-void write_reached(EventWriter& writer, uint64_t address, uint64_t size) {
-  if (!readable(address, size)) size = address >= 4096 && address < 0x7ffffffff000 ? 0x7ffffffff000 - address : 0;
-  uint64_t end = address;
-  while (end < address + size && probed([&] { __atomic_fetch_or((uint8_t*)end, 0, __ATOMIC_RELAXED); }))
-    end = min(page_up(end + 1), address + size);
-  if (end != address) writer.memory((void*)address, end - address);
-}
-
-void write_reached(EventWriter& writer, const IoVec* iov, uint64_t count) {
-  for (uint64_t i = 0; i < count; i++) {
-    IoVec one;
-    if (!probed([&] { one = iov[i]; })) return;
-    write_reached(writer, one.base, one.length);
-  }
-}
-
-void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* frame) {
-  const uint64_t* a = arguments_of(frame);
-  for (const Operand& out : info.outputs) {
-    const uint64_t address = a[out.argument], other = a[out.other];
-    MsgHeader message;
-    switch (out.shape) {
-      case Shape::none: return;
-      case Shape::ret:
-        write_reached(writer, address, frame->rax == sys::sched_getaffinity ? a[1] : a[out.argument + 1]);
-        break;
-      case Shape::ret_n: write_reached(writer, address, (uint32_t)other * (uint64_t)out.size); break;
-      case Shape::fix: write_reached(writer, address, out.size); break;
-      case Shape::count: write_reached(writer, address, other * out.size); break;
-      case Shape::ret_cap:
-      case Shape::argument: write_reached(writer, address, other); break;
-      case Shape::pages: write_reached(writer, address, (other + 4095) / 4096); break;
-      case Shape::fdset: write_reached(writer, address, fdset_bytes(a)); break;
-      case Shape::iov: write_reached(writer, (const IoVec*)address, other); break;
-      case Shape::own_iov:
-        if (is_own(a[0])) write_reached(writer, (const IoVec*)address, other);
-        break;
-      case Shape::mmsg:
-      case Shape::msg:
-        if (probed([&] { message = *(const MsgHeader*)address; }))
-          write_reached(writer, (const IoVec*)message.iov, message.iov_count);
-        break;
-      default: break;
-    }
-  }
+  if (m.control) write_reached(writer, m.control, m.control_length);
 }
 
 // A value-result length and the bytes that it counts, at most `offered`, the value before the call. The kernel stores
@@ -109,9 +54,7 @@ void write_length(EventWriter& writer, const CallFrame* frame, const Operand& ou
   if (!readable((uint64_t)length, 4)) return;
   writer.memory(length, 4);
   if (!readable(a[out.argument], 1)) return;
-  const bool filter =
-      frame->rax == sys::getsockopt && a[1] == SOL_SOCKET && a[2] == SO_GET_FILTER /* counts 8-byte instructions */;
-  writer.memory((void*)a[out.argument], (size_t)min(*length, offered) * (filter ? 8 : 1));
+  writer.memory((void*)a[out.argument], (size_t)min(*length, offered) * (counts_instructions(frame) ? 8 : 1));
 }
 
 // How many of its outputs the call has written. Most calls write none if they fail.
@@ -119,7 +62,8 @@ unsigned outputs_written(const CallInfo& info, const CallFrame* frame, long resu
   constexpr unsigned kAll = sizeof info.outputs / sizeof info.outputs[0];
   if (!failed(result)) return kAll;
   switch (frame->rax) {
-    case sys::getsockopt: return result == -ERANGE;  // the length that would be needed
+    case sys::getsockopt:  // the length that would be needed, as SO_PEERSEC and TCP_SAVED_SYN have it
+      return result == -ERANGE || result == -EINVAL;
     case sys::capget:
     case sys::capset: return result == -EINVAL;        // the version that the kernel prefers
     case sys::sched_setattr: return result == -E2BIG;  // the size that the kernel supports
@@ -156,16 +100,16 @@ void write_beginning(EventWriter& writer, const CallInfo& info, const CallFrame*
   }
 }
 
-// `before`: see note_lengths().
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,
-                   const uint32_t* before) {
-  if (reached_in_part(frame, result)) return write_reached(writer, info, frame);
+                   const Offered& offered) {
+  if (reached_in_part(frame, result)) return write_reached(writer, info, frame, offered);
   unsigned left = outputs_written(info, frame, result);
   const uint64_t* a = arguments_of(frame);
   for (const Operand& out : info.outputs) {
     if (out.shape == Shape::none || left-- == 0) break;
     uint64_t address = a[out.argument];
-    if (out.shape == Shape::length) write_length(writer, frame, out, before[0]);
+    if (out.shape == Shape::length && failed(result)) write_reached(writer, a[out.other], 4);
+    else if (out.shape == Shape::length) write_length(writer, frame, out, offered.length);
     if (out.shape == Shape::length || !readable(address, 1)) continue;
     void* p = (void*)address;
     switch (out.shape) {
@@ -184,7 +128,7 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
       case Shape::pages: writer.memory(p, (a[out.other] + 4095) / 4096); break;
       case Shape::fdset: writer.memory(p, fdset_bytes(a)); break;
       case Shape::iov: write_iov(writer, (IoVec*)p, a[out.other], result); break;
-      case Shape::msg: write_message(writer, (MsgHeader*)p, result, before[1]); break;
+      case Shape::msg: write_message(writer, (MsgHeader*)p, result, offered.name); break;
       case Shape::mmsg_len:
         for (long i = 0; i < result; i++) writer.memory(&((MmsgHeader*)p)[i].length, 4);
         break;
@@ -225,17 +169,24 @@ void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* f
       default: break;
     }
   }
+  if (result > 0 && !failed(result)) write_behind(writer, info, frame, result, offered);
 }
 
-void note_lengths(const CallInfo& info, const CallFrame* frame, uint32_t* before) {
+Offered note_offered(const CallInfo& info, const CallFrame* frame) {
   const uint64_t* a = arguments_of(frame);
-  before[0] = before[1] = 0;
+  Offered offered;
   for (const Operand& out : info.outputs) {
-    if (out.shape == Shape::none) return;
-    if (out.shape == Shape::length && readable(a[out.other], 4)) probed([&] { before[0] = *(uint32_t*)a[out.other]; });
-    if (out.shape == Shape::msg && readable(a[out.argument], 1))
-      probed([&] { before[1] = ((MsgHeader*)a[out.argument])->name_length; });
+    if (out.shape == Shape::none) break;
+    const bool message = out.shape == Shape::msg;
+    if (out.shape == Shape::length && readable(a[out.other], 4))
+      probed([&] { offered.length = *(const uint32_t*)a[out.other]; });
+    if (message && readable(a[out.argument], 1))
+      probed([&] {
+        const MsgHeader* m = (const MsgHeader*)a[out.argument];
+        offered.name = m->name_length, offered.control = m->control_length;
+      });
   }
+  return offered;
 }
 
 }  // namespace friday::shim

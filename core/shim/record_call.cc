@@ -155,7 +155,7 @@ bool record_clock(CallFrame* frame, ThreadArea* area, const CallInfo& info) {
   if (plain && result == 0 && words) {
     writer.commit_clock(words, now);
   } else {
-    write_outputs(writer, info, frame, result, nullptr);
+    write_outputs(writer, info, frame, result, {});
     writer.commit(result, 0, now, now);
   }
   frame->rax = (uint64_t)result;
@@ -191,8 +191,7 @@ const char* reaches_foreign_memory(const CallFrame* frame, const CallInfo& info,
 // by a signal that turned out to have no handler, or for a part. `since` as for make_call(). `first` becomes taken if
 // no event tells of it.
 bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since, FirstLook* first) {
-  uint32_t before[2];
-  note_lengths(info, frame, before);
+  const Offered offered = note_offered(info, frame);
   const bool coded = is_coded(info);
   Block out = coded ? coded_output(frame) : Block(), inner;
   if (info.inputs[0].shape == Shape::iocbs) aio_note_submitted(arguments_of(frame));
@@ -220,7 +219,8 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint6
   }
   if (frame->rax == sys::futex && futex_waits(arguments_of(frame)) && group_member())
     robust_woken(arguments_of(frame)[0]);
-  if (coded && !failed(done.result) && !coded_complete(frame, area, done.result, &out, &inner)) {
+  const bool wrote = !failed(done.result) || (done.result == -EFAULT && !out.known);
+  if (coded && wrote && !coded_complete(frame, area, done.result, &out, &inner)) {
     end_at_call(frame);
     frame->rax = (uint64_t)done.result;
     return false;
@@ -240,7 +240,8 @@ bool record_once(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint6
       writer.memory((void*)inner.address, inner.size);
     }
     if (keeps_schedule && info.flags & kIn) write_beginning(writer, info, frame, done.result);
-    else if (!coded) write_outputs(writer, info, frame, done.result, before);
+    else if (!coded) write_outputs(writer, info, frame, done.result, offered);
+    else if (done.result == -EFAULT) write_reached_coded(writer, frame, out);
     if (info.flags & kPathIn) {
       const char* path = (const char*)arguments_of(frame)[info.inputs[0].argument];
       size_t length = 0;

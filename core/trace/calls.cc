@@ -35,18 +35,18 @@ constexpr size_t kMostCalls = 1024;
 
 constexpr auto kNamesOfCalls = [] {
   std::array<std::string_view, kMostCalls> table{};
-#define CALL(number, name, arity, rule, flags, outputs, inputs) table[number] = #name;
+#define CALL(number, name, arguments, rule, flags, outputs, inputs) table[number] = #name;
 #include "core/shim/calls.def"
   return table;
 }();
 
 constexpr CallRule kRules[] = {
-#define CALL(number, name, arity, rule, flags, outputs, inputs) \
-  {number, #name, arity, rule_text(#rule), operands_text(#outputs ", " #inputs)},
-#define BY_CODE(number, name, arity, flags, inputs, what) \
-  {number, #name, arity, "emulated", operands_text(what ", " #inputs)},
-#define SPECIAL(number, name, arity, flags, inputs, what) \
-  {number, #name, arity, "special", operands_text(what ", " #inputs)},
+#define CALL(number, name, arguments, rule, flags, outputs, inputs) \
+  {number, #name, sizeof arguments - 1, rule_text(#rule), operands_text(#outputs ", " #inputs)},
+#define BY_CODE(number, name, arguments, flags, inputs, what) \
+  {number, #name, sizeof arguments - 1, "emulated", operands_text(what ", " #inputs)},
+#define SPECIAL(number, name, arguments, flags, inputs, what) \
+  {number, #name, sizeof arguments - 1, "special", operands_text(what ", " #inputs)},
 #define REFUSE(number, name, why) {number, #name, 0, "refused", "ENOSYS: " why},
 #include "core/shim/calls.def"
 };
@@ -110,7 +110,7 @@ using namespace shim;
 
 constexpr auto kFlagsOfCalls = [] {
   std::array<uint32_t, kMostCalls> table{};
-#define CALL(number, name, arity, rule, flags, outputs, inputs) table[number] = flags;
+#define CALL(number, name, arguments, rule, flags, outputs, inputs) table[number] = flags;
 #include "core/shim/calls.def"
   return table;
 }();
