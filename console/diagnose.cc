@@ -9,6 +9,7 @@
 
 #include "console/compare.h"
 #include "console/complain.h"
+#include "console/paths.h"
 #include "console/study_group.h"
 #include "console/until.h"
 #include "core/base/counted.h"
@@ -53,6 +54,8 @@ Result<UntilOptions> series_of(const DiagnoseOptions& options, const Done& done)
                      .quiet = options.quiet,
                      .command = "diagnose",
                      .for_study = true};
+  if (!options.origin.live.empty())
+    until.live = LiveGroup{options.origin.live, options.origin.schedule ? Keeps::schedule : Keeps::everything};
   if (!options.keep.empty()) {
     FRIDAY_TRY(keep, parse_keep(options.keep));
     until.keep = keep;
@@ -60,7 +63,20 @@ Result<UntilOptions> series_of(const DiagnoseOptions& options, const Done& done)
   return until;
 }
 
-int run_diagnose(const DiagnoseOptions& options) {
+Result<void> check_live(const StudyOrigin& origin) {
+  if (origin.live.empty() == origin.group.empty())
+    return fail(ErrorCode::usage,
+                "{}: `--group GROUP.toml` starts a group anew for each run, `--live REC` takes one that "
+                "runs already, under `friday record --standby -o REC`",
+                origin.group.empty() ? "it is not said of which group the study is" : "a study is of one group");
+  if (!origin.live.empty() && origin.script.empty())
+    return fail(ErrorCode::usage, "what is to be run against {} is missing: write it behind `--`", origin.live);
+  return {};
+}
+
+int run_diagnose(DiagnoseOptions options) {
+  if (auto checked = check_live(options.origin); !checked) return complain("diagnose", checked.error());
+  if (!options.origin.live.empty()) options.origin.live = recording_named(options.origin.live);
   if (auto framing = Framing::parse(options.origin.frame); !framing) return complain("diagnose", framing.error());
   auto group = group_of(options.origin);
   if (!group) return complain("diagnose", group.error());
@@ -74,7 +90,7 @@ int run_diagnose(const DiagnoseOptions& options) {
     say(stderr, "friday: {} has {} already\n", options.study, counted(done->runs, "run"));
   if (until->runs > 0 && until->failures > 0) {
     GroupRunOptions run = options_of_runs("diagnose", options.study, options.quiet);
-    if (options.origin.schedule) run.launch.collector.schedule = kUsualFirstBytes;
+    run.launch.collector.schedule = options.origin.schedule;
     run.seed = options.seed;
     run.chaos = options.chaos;
     const SeriesEnd end = record_until_failure(*group, run, *until);
@@ -93,10 +109,13 @@ void add_diagnose_command(CLI::App& app, int* status) {
   command
       ->add_option("-o,--output", options->study, "The study: a directory; if it has runs already, it is gone on with")
       ->required();
-  command->add_option("--group", options->origin.group, "The group, which is started anew for each run")->required();
+  command->add_option("--group", options->origin.group, "The group, which is started anew for each run");
+  auto* live = command->add_option("--live", options->origin.live,
+                                   "Instead: the recording, or the session, of a group that runs already, on standby "
+                                   "(friday record --standby); it is recorded only while the script runs");
   command->add_option("-n,--runs", options->runs, "How many runs the study shall have (default: 50)")
       ->check(CLI::Range(1u, 1000000u));
-  add_jobs_option(*command, options->jobs);
+  add_jobs_option(*command, options->jobs)->excludes(live);
   command->add_option("--failures", options->failures, "End when so many runs have failed")
       ->check(CLI::Range(1u, 1000000u));
   command->add_option(
@@ -109,7 +128,7 @@ void add_diagnose_command(CLI::App& app, int* status) {
       ->allow_extra_args(false);
   command->add_option("--seed", options->seed, "The seed of --chaos and of random faults, instead of the run's number")
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 63) - 1));
-  auto* chaos = command->add_flag("--chaos", options->chaos, "Make rare interleavings likelier");
+  auto* chaos = command->add_flag("--chaos", options->chaos, "Make rare interleavings likelier")->excludes(live);
   command
       ->add_flag("--schedule", options->origin.schedule,
                  "Record only what is sent and received, so that the programs run at nearly their own speed; a run "
@@ -126,7 +145,8 @@ void add_diagnose_command(CLI::App& app, int* status) {
       "After --: a command that fails when the group does; without it the group file says when a run has failed");
   command->footer(
       "Examples:\n  friday diagnose -o STUDY --group GROUP.toml -- python3 order.py '{port:web}'\n"
-      "  friday diagnose -o STUDY --group GROUP.toml -n 200 --failures 20 --chaos");
+      "  friday diagnose -o STUDY --group GROUP.toml -n 200 --failures 20 --chaos\n"
+      "  friday diagnose -o STUDY --live REC -n 100 --schedule -- ./order.sh");
   command->callback([options, status] { *status = run_diagnose(*options); });
 }
 

@@ -35,11 +35,7 @@ const char* name_of(GroupRun::Result result) {
   return "";
 }
 
-Result<FinishedRun> make_run(const GroupSpec& group, GroupRunOptions options, const std::string& directory,
-                             unsigned number) {
-  options.launch.collector.recording = fmt::format("{}/run-{}", directory, number);
-  options.number = number;
-  FRIDAY_TRY(run, run_group_once(group, options));
+FinishedRun finish_run(const GroupRun& run, const std::string& directory, unsigned number) {
   FinishedRun out{.number = number,
                   .result = run.result,
                   .seconds = run.seconds,
@@ -52,6 +48,14 @@ Result<FinishedRun> make_run(const GroupSpec& group, GroupRunOptions options, co
   if (out.is_judged() && !out.is_disk_full)
     if (auto kept = keep_messages(directory, number); !kept) out.not_kept = describe(kept.error());
   return out;
+}
+
+Result<FinishedRun> make_run(const GroupSpec& group, GroupRunOptions options, const std::string& directory,
+                             unsigned number) {
+  options.launch.collector.recording = fmt::format("{}/run-{}", directory, number);
+  options.number = number;
+  FRIDAY_TRY(run, run_group_once(group, options));
+  return finish_run(run, directory, number);
 }
 
 json line_of(const FinishedRun& run, const std::string& kept) {

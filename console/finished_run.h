@@ -30,6 +30,9 @@ struct FinishedRun {
 // "passed", "FAILED", "undecided" or "interrupted".
 const char* name_of(GroupRun::Result result);
 
+// What is left of a run whose recording is DIRECTORY/run-NUMBER, of which what was said is kept.
+FinishedRun finish_run(const GroupRun& run, const std::string& directory, unsigned number);
+
 // Makes a run of a series in DIRECTORY/run-NUMBER and keeps what was said in it.
 Result<FinishedRun> make_run(const GroupSpec& group, GroupRunOptions options, const std::string& directory,
                              unsigned number);

@@ -119,7 +119,7 @@ Result<ForcedOutcome> run_forced(const GroupSpec& group, const ForcePlan& plan, 
   std::vector<std::shared_ptr<RunJudge>> judges;
   GroupRunOptions run = options_of_runs("force", series.directory, series.quiet);
   CollectorOptions& collector = run.launch.collector;
-  if (!series.record) collector.schedule = kUsualFirstBytes;
+  collector.schedule = !series.record;
   collector.shaper = ShaperOptions{.judge =
                                        [&] {
                                          judges.push_back(std::make_shared<RunJudge>(plan, series.most_left_out));

@@ -27,7 +27,9 @@ using nlohmann::json;
 constexpr std::chrono::seconds kSample{1};  // the period over which the current rate is measured
 constexpr double kMega = 1e6;
 
-enum class State { recording, standby, orphan, ended };
+enum class State { recording, schedule, standby, orphan, ended };
+
+bool is_recorded(State state) { return state == State::recording || state == State::schedule; }
 
 struct LiveNode {
   const NodeInfo* info;
@@ -42,7 +44,7 @@ State state_of(const NodeInfo& node, const format::FileHeader& header) {
   if (header.ended || header.closed || node.end.how != NodeEnd::How::running || !program_lives(node))
     return State::ended;
   if (!recorder_lives(node)) return State::orphan;
-  return node.on_standby ? State::standby : State::recording;
+  return node.on_standby ? State::standby : node.schedule ? State::schedule : State::recording;
 }
 
 double hours_of(const Recording& recording, const NodeInfo& node, State state) {
@@ -69,13 +71,13 @@ std::vector<LiveNode> look(const Recording& recording) {
   std::vector<LiveNode> nodes;
   for (const auto& node : recording.nodes()) nodes.push_back(look_at(recording, node));
   bool any = false;
-  for (const auto& node : nodes) any |= node.state == State::recording;
+  for (const auto& node : nodes) any |= is_recorded(node.state);
   if (!any) return nodes;
   const auto start = std::chrono::steady_clock::now();
   std::this_thread::sleep_for(kSample);
   for (auto& node : nodes) {
     auto header = read_header(recording.trace(node.info->id));
-    if (node.state != State::recording || !header) continue;
+    if (!is_recorded(node.state) || !header) continue;
     const double hours = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / 3600;
     node.now = static_cast<double>(header->committed - node.header.committed) / kMega / hours;
     node.header = *header;
@@ -87,6 +89,8 @@ std::string describe_state(const LiveNode& node) {
   const NodeInfo& info = *node.info;
   switch (node.state) {
     case State::recording: return fmt::format("recording (program {}, recorder {})", info.pid, info.recorder_pid);
+    case State::schedule:
+      return fmt::format("keeping a schedule (program {}, recorder {})", info.pid, info.recorder_pid);
     case State::standby: return fmt::format("on standby (program {}, recorder {})", info.pid, info.recorder_pid);
     case State::orphan:
       return fmt::format(
@@ -101,6 +105,7 @@ std::string describe_state(const LiveNode& node) {
 const char* name_of(State state) {
   switch (state) {
     case State::recording: return "recording";
+    case State::schedule: return "schedule";
     case State::standby: return "standby";
     case State::orphan: return "recorder dead";
     case State::ended: return "ended";
@@ -114,7 +119,7 @@ json to_json(const Recording& recording, const std::vector<LiveNode>& nodes) {
   uint64_t bytes = 0, disk = 0;
   double now = 0;
   for (const auto& node : nodes) {
-    if (node.state == State::recording || node.state == State::standby) recorders.insert(node.info->recorder_pid);
+    if (is_recorded(node.state) || node.state == State::standby) recorders.insert(node.info->recorder_pid);
     bytes += node.header.committed, disk += node.disk, now += node.now.value_or(0);
     json entry = {{"id", node.info->id.value},
                   {"name", node.info->name},
@@ -170,10 +175,12 @@ struct LiveOptions {
 
 int run_live(const LiveOptions& options) {
   if (options.action == "save") return save_live(options.saving);
-  if (options.action == "full" || options.action == "off") {
+  if (!options.action.empty()) {
     SwitchingOptions switching = options.switching;
     switching.recording = options.saving.recording;
-    switching.record = options.action == "full";
+    switching.keeps = options.action == "full"       ? Keeps::everything
+                      : options.action == "schedule" ? Keeps::schedule
+                                                     : Keeps::nothing;
     return switch_recording(switching);
   }
   return show_live(options.saving.recording, options.saving.as_json);
@@ -189,13 +196,15 @@ void add_live_command(CLI::App& app, int* status) {
   add_recording(*command, saving.recording);
   command
       ->add_option("action", options->action,
-                   "save: make a recording of what it holds now; full, off: record its programs from now on, or put "
-                   "them back on standby (friday record --standby); without it: show its state")
-      ->check(CLI::IsMember({"save", "full", "off"}));
+                   "save: make a recording of what it holds now; full: record its programs from now on; schedule: keep "
+                   "only what they send and receive; off: put them back on standby (friday record --standby); without "
+                   "it: show its state")
+      ->check(CLI::IsMember({"save", "full", "schedule", "off"}));
   command
-      ->add_option("--node", options->switching.nodes,
-                   "With full or off: only the nodes with this name, or with names that match this pattern, and their "
-                   "children; may be repeated")
+      ->add_option(
+          "--node", options->switching.nodes,
+          "With full, schedule or off: only the nodes with this name, or with names that match this pattern, and their "
+          "children; may be repeated")
       ->allow_extra_args(false);
   auto* place = command->add_option("-o,--output", saving.place,
                                     "The recording to make (default: REC-saved-1, REC-saved-2, ...)");

@@ -209,7 +209,8 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
     }
   }
   launch.collector.standby = options.standby;
-  if (options.schedule) launch.collector.schedule = options.first_bytes;
+  launch.collector.schedule = options.schedule;
+  launch.collector.first_bytes = options.first_bytes;
   if (!options.quiet) launch.collector.tell = tell_as("record");
   if (!options.max_size.empty()) {
     FRIDAY_TRY(size, parse_size(options.max_size));
@@ -382,8 +383,8 @@ void add_record_command(CLI::App& app, int* status) {
                       "--until-failure: which recordings stay: failed, all, or those that failed and the last K that "
                       "passed (default: 2)");
   command->add_flag("--standby", options->standby,
-                    "Run the programs unrecorded until `friday live REC full` switches the recording on, for all of "
-                    "them or some; `friday live REC off` ends it again");
+                    "Run the programs unrecorded until `friday live REC full` or `schedule` switches the recording on, "
+                    "for all of them or some; `friday live REC off` ends it again");
   auto* schedule = command->add_flag(
       "--schedule", options->schedule,
       "Keep the schedule only: what is sent and received, connections and their ends, while the programs run at nearly "

@@ -186,7 +186,7 @@ class Watch {
 };
 
 int save_now(const SavingOptions& options, const std::string& why) {
-  const auto saved = save_recording(options.recording, options.place, tell_as("live"));
+  const auto saved = save_recording(options.recording, {.place = options.place, .tell = tell_as("live")});
   if (!saved) return complain("live", saved.error());
   if (options.as_json) {
     json out = {{"path", saved->path},

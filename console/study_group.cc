@@ -21,13 +21,13 @@ constexpr size_t kMostGroup = 16 << 20, kMostOrigin = 32 << 20;  // bytes of the
 json as_json(const StudyOrigin& origin) {
   const auto text = read_beneath(Beneath(origin.group), kMostGroup);
   std::error_code error;
-  return {{"group", text ? *text : ""},
-          {"group_file", std::filesystem::absolute(origin.group, error).lexically_normal().string()},
-          {"script", origin.script},
-          {"script_name", origin.script_name},
-          {"directory", std::filesystem::current_path(error).string()},
-          {"predicates", origin.predicates},
-          {"frame", origin.frame}};
+  const auto whole = [&](const std::string& path) {
+    return path.empty() ? "" : std::filesystem::absolute(path, error).lexically_normal().string();
+  };
+  return {{"group", text ? *text : ""},        {"group_file", whole(origin.group)},
+          {"live", whole(origin.live)},        {"script", origin.script},
+          {"script_name", origin.script_name}, {"directory", std::filesystem::current_path(error).string()},
+          {"predicates", origin.predicates},   {"frame", origin.frame}};
 }
 
 // Whether both are of the same group, script and predicates, and tell messages apart in the same way. Where the file
@@ -35,7 +35,8 @@ json as_json(const StudyOrigin& origin) {
 bool is_same(const json& one, const json& other) {
   for (const char* key : {"group", "script", "predicates"})
     if (one.value(key, json()) != other.value(key, json())) return false;
-  return one.value("frame", json("")) == other.value("frame", json(""));
+  return one.value("frame", json("")) == other.value("frame", json("")) &&
+         one.value("live", json("")) == other.value("live", json(""));
 }
 
 Beneath place_of(const std::string& study) { return {study, "study.json"}; }
@@ -43,10 +44,14 @@ Beneath place_of(const std::string& study) { return {study, "study.json"}; }
 }  // namespace
 
 Result<GroupSpec> group_of(const StudyOrigin& origin) {
-  FRIDAY_TRY(group, read_group(origin.group));
+  GroupSpec group;
+  if (origin.live.empty()) {
+    FRIDAY_TRY(read, read_group(origin.group));
+    group = std::move(read);
+  }
   group.predicates.insert(group.predicates.end(), origin.predicates.begin(), origin.predicates.end());
   if (origin.schedule) FRIDAY_TRY_VOID(check_judged_by_schedules(group));
-  if (origin.script.empty()) return std::move(group);
+  if (origin.script.empty()) return group;
   FRIDAY_TRY_VOID(check_node_name(origin.script_name));
   if (std::ranges::find(group.programs, origin.script_name, &ProgramSpec::name) != group.programs.end())
     return fail(ErrorCode::usage, "{} has a node `{}` already: give the script another name with --name", origin.group,
@@ -65,7 +70,7 @@ Result<GroupSpec> group_of(const StudyOrigin& origin) {
   group.programs.push_back(std::move(script));
   group.stop_when_ends = origin.script_name;
   group.must_succeed.push_back(origin.script_name);
-  return std::move(group);
+  return group;
 }
 
 Result<void> claim_study(const std::string& study, const StudyOrigin& origin, unsigned runs) {
@@ -112,13 +117,23 @@ Result<StudyOrigin> origin_of(const std::string& study) {
   const auto is_text = [&](const char* key) { return is_object && known.contains(key) && known[key].is_string(); };
   const auto script = is_object ? words("script") : std::nullopt,
              predicates = is_object ? words("predicates") : std::nullopt;
+  if (is_text("live") && !known["live"].get<std::string>().empty())
+    return fail(
+        ErrorCode::usage,
+        "{} was made against a group that went on ({}), so there is no group to start anew: force its orders with "
+        "`friday force --order ORDER.json --group GROUP.toml -o DIR`",
+        study, known["live"].get<std::string>());
   if (!is_text("group") || !script || !predicates) return fail(ErrorCode::bad_input, "{} is damaged", place.path());
   if (!is_text("group_file") || !is_text("script_name") || !is_text("directory"))
     return fail(ErrorCode::bad_input,
                 "{} does not say where the group file is: an earlier version of Friday has made it. Run `friday "
                 "diagnose` again, into another directory",
                 place.path());
-  StudyOrigin origin{known["group_file"], known["script_name"], *script, *predicates, known["directory"], false, {}};
+  StudyOrigin origin{.group = known["group_file"],
+                     .script_name = known["script_name"],
+                     .script = *script,
+                     .predicates = *predicates,
+                     .directory = known["directory"]};
   const auto now = read_beneath(Beneath(origin.group), kMostGroup);
   if (!now) return std::unexpected(now.error());
   if (*now != known["group"].get<std::string>())

@@ -10,7 +10,8 @@
 namespace friday {
 
 struct StudyOrigin {
-  std::string group;  // path of the group file
+  std::string group;   // path of the group file; empty: the group is `live`
+  std::string live{};  // path of the recording of a group that is there already
   std::string script_name = "script";
   std::vector<std::string> script;  // empty: the group file says when a run has failed
   std::vector<std::string> predicates;
@@ -20,7 +21,7 @@ struct StudyOrigin {
 };
 
 // The group with the script as its last program: it starts when all others are ready, the group is stopped when it has
-// ended, and the run has failed if it has.
+// ended, and the run has failed if it has. Of a live group the script alone.
 Result<GroupSpec> group_of(const StudyOrigin& origin);
 
 // Fails if the study was made of something else; else notes what it is made of. `runs`: how many it has already.

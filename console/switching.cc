@@ -7,7 +7,6 @@
 #include "console/complain.h"
 #include "console/say.h"
 #include "core/trace/recording.h"
-#include "core/trace/switches.h"
 
 namespace friday {
 namespace {
@@ -38,7 +37,8 @@ Result<Found> look(const SwitchingOptions& options) {
     if (!is_meant(options, node)) continue;
     found.any = true;
     found.any_recorder |= recorder_lives(node);
-    (node.on_standby == options.record ? found.waiting : found.done).push_back(node);
+    const Keeps keeps = node.on_standby ? Keeps::nothing : node.schedule ? Keeps::schedule : Keeps::everything;
+    (keeps == options.keeps ? found.done : found.waiting).push_back(node);
   }
   return found;
 }
@@ -65,46 +65,59 @@ Result<Found> wait_for_all(const SwitchingOptions& options, const std::vector<No
   }
 }
 
-int say_result(const SwitchingOptions& options, const Found& found) {
-  if (!found.done.empty())
-    say("{}: {}\n", options.record ? "recorded from now on" : "on standby from now on", names_of(found.done));
-  for (const NodeInfo& node : found.waiting)
-    say(stderr, "friday live: {} (process {}) {}: {}\n", node.given_name, node.pid,
-        options.record ? "is still on standby" : "is still recorded",
-        node.notice.empty() ? "it has made no call since, or is in one that cannot be cut; it follows when it can"
-                            : node.notice);
-  if (!found.any) say(stderr, "friday live: the programs that are meant have ended before they could be switched\n");
-  return found.waiting.empty() && found.any ? 0 : 1;
+const char* new_state(Keeps keeps) {
+  switch (keeps) {
+    case Keeps::nothing: return "on standby from now on";
+    case Keeps::schedule: return "of these a schedule is kept from now on";
+    case Keeps::everything: return "recorded from now on";
+  }
+  return "";
+}
+
+Result<void> check_recorder(const SwitchingOptions& options, const Found& found) {
+  if (!found.any)
+    return fail(ErrorCode::not_found, "{}",
+                options.nodes.empty()
+                    ? fmt::format("no program of {} runs any more", options.recording)
+                    : fmt::format("no program that runs has this name; `friday live {}` shows those that do",
+                                  options.recording));
+  if (!found.any_recorder)
+    return fail(ErrorCode::io, "the recorder of {} has ended, so nobody can be switched", options.recording);
+  return {};
 }
 
 }  // namespace
 
-int switch_recording(const SwitchingOptions& options) {
-  auto before = look(options);
-  if (!before) return complain("live", before.error());
+Result<Switched> switch_nodes(const SwitchingOptions& options) {
+  FRIDAY_TRY(before, look(options));
   auto switches = Switches::read(options.recording);
   if (!switches && switches.error().code == ErrorCode::not_found)
-    return complain("live", {ErrorCode::usage,
-                             fmt::format("{} is not made by `friday record --standby`, or that has ended, so nothing "
-                                         "can be switched",
-                                         options.recording)});
-  if (!switches) return complain("live", switches.error());
-  if (!before->any)
-    return complain("live", {ErrorCode::not_found,
-                             options.nodes.empty()
-                                 ? fmt::format("no program of {} runs any more", options.recording)
-                                 : fmt::format("no program that runs has this name; `friday live {}` shows those that "
-                                               "do",
-                                               options.recording)});
-  if (!before->any_recorder)
-    return complain("live", {ErrorCode::io, fmt::format("the recorder of {} has ended, so nobody can be switched",
-                                                        options.recording)});
-  if (options.nodes.empty()) switches->set("*", options.record);
-  for (const std::string& pattern : options.nodes) switches->set(pattern, options.record);
-  if (auto written = switches->write(options.recording); !written) return complain("live", written.error());
-  auto after = wait_for_all(options, before->waiting);
-  if (!after) return complain("live", after.error());
-  return say_result(options, *after);
+    return fail(ErrorCode::usage,
+                "{} is not made by `friday record --standby`, or that has ended, so nothing can be switched",
+                options.recording);
+  if (!switches) return std::unexpected(switches.error());
+  FRIDAY_TRY_VOID(check_recorder(options, before));
+  if (options.nodes.empty()) switches->set("*", options.keeps);
+  for (const std::string& pattern : options.nodes) switches->set(pattern, options.keeps);
+  FRIDAY_TRY_VOID(switches->write(options.recording));
+  FRIDAY_TRY(after, wait_for_all(options, before.waiting));
+  Switched result{names_of(after.done), {}};
+  for (const NodeInfo& node : after.waiting)
+    result.left_over.push_back(fmt::format(
+        "{} (process {}) {}: {}", node.given_name, node.pid,
+        node.on_standby ? "is still on standby" : "is still recorded",
+        node.notice.empty() ? "it has made no call since, or is in one that cannot be cut; it follows when it can"
+                            : node.notice));
+  if (!after.any) result.left_over.push_back("the programs that are meant have ended before they could be switched");
+  return result;
+}
+
+int switch_recording(const SwitchingOptions& options) {
+  const auto switched = switch_nodes(options);
+  if (!switched) return complain("live", switched.error());
+  if (!switched->done.empty()) say("{}: {}\n", new_state(options.keeps), switched->done);
+  for (const std::string& text : switched->left_over) say(stderr, "friday live: {}\n", text);
+  return switched->left_over.empty() ? 0 : 1;
 }
 
 }  // namespace friday

@@ -154,7 +154,8 @@ class Series {
         options_.launch.every_second = [draw] { draw(""); };
         options_.checking = [draw](const std::string& check) { draw(check + ", "); };
       }
-      FRIDAY_TRY_VOID(settle(number, make_run(group_, options_, directory_, number)));
+      FRIDAY_TRY_VOID(settle(number, until_.live ? make_live_run(*until_.live, group_, options_, directory_, number)
+                                                 : make_run(group_, options_, directory_, number)));
     }
     return {};
   }

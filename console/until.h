@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "console/live_runs.h"
 #include "core/base/error.h"
 #include "core/record/group_run.h"
 
@@ -28,8 +29,9 @@ struct UntilOptions {
   Keep keep{};
   unsigned jobs = 1;  // runs that are made at a time; with more than one `options` are used in other processes
   bool quiet = false;
-  const char* command = "record";  // the subcommand, for messages
-  bool for_study = false;          // the last line says nothing of where the runs are listed, as a comparison follows
+  const char* command = "record";   // the subcommand, for messages
+  bool for_study = false;           // the last line says nothing of where the runs are listed, as a comparison follows
+  std::optional<LiveGroup> live{};  // the group is only the script, and is run against this one
   // The caller's, if there are several series which one signal shall end; otherwise the series has its own.
   const Interrupts* interrupts = nullptr;
 };

@@ -166,12 +166,13 @@ Result<void> Collector::open_tokens() {
 }
 
 Result<Collector::Node*> Collector::create_node(const NodeOrigin& origin, const Node* parent, Begins begins,
-                                                ImageRoom image) {
+                                                bool schedule, ImageRoom image) {
   auto node = std::make_unique<Node>();
   node->origin = origin;
   node->forked = begins == Begins::forked;
   node->late = begins == Begins::late;
   node->on_standby = begins == Begins::on_standby;
+  node->schedule = schedule;
   if (begins == Begins::as_part) node->part = parent->part + 1;
   node->generation = generations_.size() - 1;
   node->image_bytes = image.bytes;

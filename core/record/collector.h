@@ -58,12 +58,12 @@ struct CollectorOptions {
   // of the programs.
   int64_t keep_ns = 0;
   uint64_t keep_bytes = 0;
-  bool standby = false;                 // programs run unrecorded until that is switched on (core/trace/switches.h)
-  std::optional<ShaperOptions> shaper;  // messages are held back so that an order comes true
-  // Only schedules are kept (core/shim/schedule.h), with so many bytes of each message.
-  std::optional<uint16_t> schedule;
-  uint64_t max_size = 0;  // size on disk in bytes at which the recording ends; 0: no limit
-  Progress::Tell tell;    // called during long file copies, for which programs wait; may be empty
+  bool standby = false;                     // programs run unrecorded until that is switched on (core/trace/switches.h)
+  std::optional<ShaperOptions> shaper;      // messages are held back so that an order comes true
+  bool schedule = false;                    // only schedules are kept (core/shim/schedule.h)
+  uint16_t first_bytes = kUsualFirstBytes;  // of each message, in a schedule
+  uint64_t max_size = 0;                    // size on disk in bytes at which the recording ends; 0: no limit
+  Progress::Tell tell;                      // called during long file copies, for which programs wait; may be empty
 };
 
 struct NodeSummary {
@@ -137,7 +137,7 @@ class Collector {
   // as_part, late: with an image of a running process, whose trace before it continues, or of which nothing is
   // recorded.
   enum class Begins { by_itself, forked, as_part, late, on_standby };
-  Result<Node*> create_node(const NodeOrigin& origin, const Node* parent = nullptr, Begins begins = Begins::by_itself,
+  Result<Node*> create_node(const NodeOrigin& origin, const Node* parent, Begins begins, bool schedule,
                             ImageRoom image = {});
   Result<Node*> create_program(const NodeOrigin& origin, const Node* parent);
   Result<void> create_trace(Node& node, ImageRoom image);
@@ -158,6 +158,7 @@ class Collector {
   void image_is_written(Node& node);
   static void await_image(Node& node);
   bool keeps_last() const { return options_.keep_ns || options_.keep_bytes; }
+  Keeps keeps_of(const NodeOrigin& origin) const;
   bool is_wanted(const NodeOrigin& origin) const;
   void look_at_switches();
   void tell_wanted(Node& node);

@@ -39,6 +39,7 @@ struct Collector::Node {
   uint32_t launched_as = 0;  // the id of the first node of its process
   bool late = false;         // its process ran, unrecorded, before it
   bool on_standby = false;   // its process runs unrecorded
+  bool schedule = false;     // of it only communication is kept
   // Of a process that has mapped what others may have mapped, too, and shall go on in another trace
   // (collector_cuts.cc).
   bool shares = false;         // it has said so

@@ -21,7 +21,8 @@ Result<Collector::Node*> Collector::next_part(Node& node, const shim::Request& r
   // It has asked before, and could not begin.
   if (Node* const unused = std::exchange(node.next_part, nullptr)) close_node(*unused);
   NodeOrigin origin = node.origin;
-  const bool sleeps = request.detail != 0, follows = !sleeps && !node.on_standby;
+  const auto what = static_cast<shim::PartFor>(request.detail);
+  const bool sleeps = what == shim::PartFor::standby, follows = !sleeps && !node.on_standby;
   if (!node.on_standby && node.part > 1) origin.lineage.pop_back(), origin.name = origin.lineage.back();
   if (follows) {
     origin.name = fmt::format("{}/part-{}", origin.lineage.back(), node.part + 1);
@@ -34,7 +35,7 @@ Result<Collector::Node*> Collector::next_part(Node& node, const shim::Request& r
                                follows  ? Begins::as_part
                                : sleeps ? Begins::on_standby
                                         : Begins::late,
-                               std::move(image)));
+                               what == shim::PartFor::schedule, std::move(image)));
   next->hello = true;
   return node.next_part = next;
 }

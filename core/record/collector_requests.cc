@@ -303,8 +303,8 @@ void Collector::answer_fork(Node& node) {
   NodeOrigin origin = node.origin;
   origin.name = fmt::format("{}/child-{}", node.origin.lineage.back(), ++node.forked_children);
   origin.lineage.push_back(origin.name);
-  auto child =
-      node.on_standby ? create_node(origin, nullptr, Begins::on_standby) : create_node(origin, &node, Begins::forked);
+  auto child = node.on_standby ? create_node(origin, nullptr, Begins::on_standby, false)
+                               : create_node(origin, &node, Begins::forked, node.schedule);
   if (child && options_.standby) tell_wanted(**child);
   auto theirs = child ? connect(**child) : std::unexpected(child.error());
   if (!theirs) {

@@ -7,19 +7,24 @@
 
 namespace friday {
 
-bool Collector::is_wanted(const NodeOrigin& origin) const {
-  if (!options_.standby) return true;
+Keeps Collector::keeps_of(const NodeOrigin& origin) const {
+  if (!options_.standby) return options_.schedule ? Keeps::schedule : Keeps::everything;
   std::vector<std::string> names = origin.lineage;
   names.push_back(origin.name);
-  return switches_.records(names);
+  return switches_.of(names);
 }
+
+// Whether it is to be recorded in full.
+bool Collector::is_wanted(const NodeOrigin& origin) const { return keeps_of(origin) == Keeps::everything; }
 
 // Creates the node of a program that starts. `parent`: of the process that starts it, or that executes it; only where
 // both are recorded it is known what made it.
 Result<Collector::Node*> Collector::create_program(const NodeOrigin& origin, const Node* parent) {
-  const bool sleeps = !is_wanted(origin);
+  const Keeps keeps = keeps_of(origin);
+  const bool sleeps = keeps == Keeps::nothing;
   const bool known = parent && !parent->on_standby && !sleeps;
-  return create_node(origin, known ? parent : nullptr, sleeps ? Begins::on_standby : Begins::by_itself);
+  return create_node(origin, known ? parent : nullptr, sleeps ? Begins::on_standby : Begins::by_itself,
+                     keeps == Keeps::schedule);
 }
 
 // Tells the processes what has changed in the file of switches since the last look.
@@ -41,8 +46,10 @@ void Collector::look_at_switches() {
     if (node->header && node->hello) tell_wanted(*node);
 }
 
+// From a schedule to a full recording, or back, a process goes by way of standby.
 void Collector::tell_wanted(Node& node) {
-  const bool wanted = is_wanted(node.origin);
+  const Keeps keeps = keeps_of(node.origin);
+  const bool wanted = keeps == Keeps::everything;
   uint32_t& word = node.header->wanted;
   if (!wanted) drop_room_ahead(node);
   if (node.cut) {
@@ -52,8 +59,11 @@ void Collector::tell_wanted(Node& node) {
   }
   if (node.shares) look_at_cuts_soon(0);
   if (node.on_standby) {
-    __atomic_store_n(&word, uint32_t{wanted ? format::kPartInAnyCase : format::kNoPart}, __ATOMIC_RELEASE);
-  } else if (!wanted) {
+    const format::Wanted begins = wanted                     ? format::kPartInAnyCase
+                                  : keeps == Keeps::schedule ? format::kOnlySchedule
+                                                             : format::kNoPart;
+    __atomic_store_n(&word, uint32_t{begins}, __ATOMIC_RELEASE);
+  } else if (keeps != (node.schedule ? Keeps::schedule : Keeps::everything)) {
     __atomic_store_n(&word, uint32_t{format::kNothing}, __ATOMIC_RELEASE);
   } else {  // what --keep asks for stays
     uint32_t nothing = format::kNothing;

@@ -73,12 +73,12 @@ Result<void> Collector::create_trace(Node& node, ImageRoom image) {
   header.version = format::kVersion;
   header.header_size = format::kHeaderSize;
   header.features = format::kFeatureChecksums | format::kFeatureClockWords;
-  if (options_.schedule) {
+  if (node.schedule) {
     header.features |= format::kFeatureSchedule;
-    header.first_bytes = *options_.schedule;
+    header.first_bytes = options_.first_bytes;
   }
   if (node.forked) header.features |= format::kFeatureForkChild;
-  else if (!options_.schedule) header.features |= format::kFeatureImage;
+  else if (!node.schedule) header.features |= format::kFeatureImage;
   if (node.part > 1 || node.late) header.features |= format::kFeaturePart;
   header.on_standby = node.on_standby;
   header.clock_kind = clock_kind_;

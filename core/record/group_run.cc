@@ -140,6 +140,10 @@ class Judge {
 
 }  // namespace
 
+Result<void> judge_recording(const GroupSpec& group, const GroupRunOptions& options, GroupRun& run) {
+  return Judge(group, options, run).judge();
+}
+
 Result<GroupRun> run_group_once(const GroupSpec& group, const GroupRunOptions& options) {
   const std::string& recording = options.launch.collector.recording;
   Placeholders placeholders(recording, options.number, {options.part, options.parts});
@@ -165,7 +169,7 @@ Result<GroupRun> run_group_once(const GroupSpec& group, const GroupRunOptions& o
     run.result = GroupRun::Result::undecided;
     run.why = "stopped, since the order could not come true";
   } else {
-    FRIDAY_TRY_VOID(Judge(filled, options, run).judge());
+    FRIDAY_TRY_VOID(judge_recording(filled, options, run));
   }
   run.seconds = seconds_since(start);
   return run;

@@ -45,6 +45,9 @@ struct GroupRun {
   LaunchResult launch;
 };
 
+// Has the group's check and predicates judge the recording that `options` names, and stores in `run` what they say.
+Result<void> judge_recording(const GroupSpec& group, const GroupRunOptions& options, GroupRun& run);
+
 // Fails, before anything is started, if a program, the check or a script is missing; or if the run could not be made.
 Result<GroupRun> run_group_once(const GroupSpec& group, const GroupRunOptions& options);
 

@@ -130,12 +130,19 @@ static Error is_schedule_only(const Recording& recording, const NodeInfo& node) 
 
 Result<void> ReplaySession::choose_nodes() {
   std::set<NodeId> chosen(options_.nodes.begin(), options_.nodes.end());
+  std::vector<const NodeInfo*> schedules;
   if (chosen.empty())
     for (const auto& node : recording_.nodes()) {
       // A damaged node must not be left out silently. To replay without it, the user names the others with --node.
       if (node.problem) return std::unexpected(*node.problem);
-      if (node.events || crashed_at_once(recording_, node)) chosen.insert(node.id);
+      if (node.schedule) schedules.push_back(&node);
+      else if (node.events || crashed_at_once(recording_, node)) chosen.insert(node.id);
     }
+  if (chosen.empty() && !schedules.empty()) chosen.insert(schedules.front()->id);  // which is refused below
+  else if (!schedules.empty())
+    notices_.push_back(fmt::format("left out, since only schedules were kept of them: {}, such as {} ({})",
+                                   counted(schedules.size(), "node"), schedules.front()->id,
+                                   printable(schedules.front()->name)));
   FRIDAY_TRY_VOID(add_ancestors(recording_, chosen));
   for (NodeId id : chosen)
     if (const NodeInfo& node = *recording_.find(id); node.schedule)

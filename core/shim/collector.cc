@@ -159,7 +159,7 @@ bool collector_part(uint64_t image_bytes, PartFor what, int* trace_fd) {
   Request request = {};
   request.kind = kPart;
   request.events = image_bytes;
-  request.detail = what == PartFor::standby;
+  request.detail = (int32_t)what;
   request.pid = (uint32_t)native(sys::getpid);
   ForkReply reply = {};
   int fds[2] = {-1, -1};

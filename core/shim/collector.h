@@ -20,8 +20,7 @@ struct ModuleQuestion {
 };
 bool collector_module(const ModuleQuestion& question, ModuleReply** reply);
 bool collector_fork(ForkReply* reply, int* trace_fd, int* socket_fd);
-// Asks for a trace in which this process goes on, with room for an image, or unrecorded.
-enum class PartFor { recording, standby };
+// Asks for a trace in which this process goes on, with room for an image.
 void collector_image_room(uint64_t bytes);  // kImageRoom
 bool collector_part(uint64_t image_bytes, PartFor what, int* trace_fd);
 void collector_parted(int image_fd);  // it does; -1: its image is written already

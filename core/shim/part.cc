@@ -20,6 +20,7 @@
 #include "core/shim/patch.h"
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
+#include "core/shim/schedule.h"
 #include "core/shim/signal_frame.h"
 #include "core/shim/signals.h"
 #include "core/shim/standby.h"
@@ -362,14 +363,18 @@ void part_look_no_more() {
   look_timer = -1;
 }
 
+static bool is_to_stand_by() {
+  return trace_header()->wanted == kNothing || trace_header()->wanted == kNothingTogether;
+}
+
 static uint64_t begun_with;  // how many events the trace had when its current part began
 
 // A forked child begins as a copy of its parent, so as long as it has no image of its own, its parent's part is kept.
 // And processes that share memory begin together, whoever of them has news.
 static bool has_news() {
   const FileHeader& header = *trace_header();
-  return on_standby || group_member() || header.wanted == kPartInAnyCase || header.features & kFeatureForkChild ||
-         header.events != begun_with;
+  return on_standby || is_to_stand_by() || group_member() || header.wanted == kPartInAnyCase ||
+         header.features & kFeatureForkChild || header.events != begun_with;
 }
 
 bool part_is_due(uint32_t poked) {
@@ -411,9 +416,21 @@ static const char* enter_trace(uint64_t room, PartFor what) {
   return nullptr;
 }
 
+// From here on a schedule is kept, which needs no image. Null: so it is; else why it cannot be.
+static const char* begin_schedule() {
+  if (const char* why = enter_trace(0, PartFor::schedule)) return why;
+  channels_anew();
+  schedule_begins();
+  standby_begins();
+  clock_calibrate();
+  collector_parted(-1);
+  return nullptr;
+}
+
 // From here on nothing is recorded, until a part is wanted again. Null: so it is; else why it cannot be.
 static const char* begin_standby() {
   if (const char* why = enter_trace(0, PartFor::standby)) return why;
+  schedule_begins();
   if (group_member()) shared_on_standby = true;
   group_leave();
   standby_begins();
@@ -439,8 +456,10 @@ static bool all_are_called() {
   return false;
 }
 
-static bool is_to_stand_by() {
-  return trace_header()->wanted == kNothing || trace_header()->wanted == kNothingTogether;
+// Whether the process is already what is wanted of it.
+static bool is_as_wanted() {
+  if (is_to_stand_by()) return on_standby && !keeps_schedule;
+  return trace_header()->wanted == kOnlySchedule ? keeps_schedule || !on_standby : !has_news();
 }
 
 // What is known before all threads have stopped.
@@ -464,6 +483,7 @@ static const char* enter_part(const CallFrame* frame, const ThreadArea* area, bo
   if (const char* why = enter_trace(room, PartFor::recording)) return why;
   if (on_standby) channels_anew();
   else channels_again();
+  schedule_begins();
   standby_ends();
   describe_image(frame, area, &own);
   clock_calibrate();
@@ -488,13 +508,14 @@ static void release_others() {
 }
 
 void part_begin(CallFrame* frame, ThreadArea* area) {
-  const bool together = on_standby ? shared_on_standby : group_member() != 0;
-  if (is_to_stand_by() ? on_standby : !has_news()) {
+  const bool schedule = trace_header()->wanted == kOnlySchedule;
+  const bool together = !schedule && (on_standby ? shared_on_standby : group_member() != 0);
+  if (is_as_wanted()) {
     trace_header()->wanted = kNoPart;
     return;
   }
   if (part_pauses()) return;
-  const Prepared now = prepare(frame, area);
+  const Prepared now = schedule ? Prepared{nullptr, false} : prepare(frame, area);
   if (now.obstacle) return tell_obstacle(now.obstacle, kLookAgain);
   if (together && !all_are_called())
     return tell_obstacle("not all processes that share memory with it could be stopped yet", kLookAgain);
@@ -508,8 +529,8 @@ void part_begin(CallFrame* frame, ThreadArea* area) {
   if (!ask_threads(area)) why = "a thread does not answer";
   else if (on_standby && (why = obstacle_of_threads(area))) pause_ns = kLookAgain;
   else if (together && !collector_halted(&table->cut)) why = kNotAll, pause_ns = kLookAgain;
-  if (!why) why = enter_part(frame, area, now.copies);
-  if (!why && control.mode == kModeRecord) {  // there was room for the image
+  if (!why) why = schedule ? begin_schedule() : enter_part(frame, area, now.copies);
+  if (!why && !schedule && control.mode == kModeRecord) {  // there was room for the image
     if (together) shared_record_before(area, table->cut);
     release_others();
   }

@@ -440,6 +440,8 @@ enum RequestKind : uint32_t {
   kLetGo = 19,
 };
 
+enum class PartFor : int32_t { recording, standby, schedule };  // what another trace of a process is for
+
 inline constexpr uint32_t kMostHeldBytes = 60000;  // in one kToSend
 // Request::reason of kToSend.
 enum HeldFlag : uint32_t {
@@ -456,7 +458,7 @@ struct Request {
   uint32_t executable;  // kModule: not 0: sites are wanted
   uint32_t reason;      // kEnding: EndReason; kSpawn, kExecutes: effective user id
   int32_t detail;       // kEnding: EndRecord::detail; kForked, kReached: a pid; kSpawn, kExecutes: not 0: the real and
-                        // the effective user or group differ; kPart: not 0: nothing is to be recorded there
+                        // the effective user or group differ; kPart: PartFor
   uint32_t mapped_writable;  // kModule: not 0: a recorded process has the file mapped so
   uint64_t inode;            // kModule: of the file; kToSend, kHandled, kLetGo: of the end
   uint64_t events;           // kExecutes: number of events in the sender's trace; kPart, kImageRoom: bytes; kToSend:

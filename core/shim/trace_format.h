@@ -61,10 +61,11 @@ enum Wanted : uint32_t {
   kNoPart = 0,
   kPartWithNews = 1,  // if anything has happened in the present one
   kPartInAnyCase = 2,
-  kNothing = 3,  // the process shall go on unrecorded (FileHeader::on_standby)
+  kNothing = 3,       // the process shall go on unrecorded (FileHeader::on_standby)
+  kOnlySchedule = 4,  // one on standby shall keep a schedule (kFeatureSchedule)
   // As kPartInAnyCase and kNothing; all processes that share memory stand still for it at the same time.
-  kPartTogether = 4,
-  kNothingTogether = 5,
+  kPartTogether = 5,
+  kNothingTogether = 6,
 };
 
 struct FileHeader {

@@ -59,7 +59,8 @@ struct UnderWay {
 
 class Saver {
  public:
-  Saver(std::string recording, Progress::Tell tell) : from_(std::move(recording)), progress_(std::move(tell)) {}
+  Saver(std::string recording, const SaveOptions& options)
+      : from_(std::move(recording)), options_(options), progress_(options.tell) {}
 
   Result<Saved> save(const std::string& place) {
     FRIDAY_TRY(draft, Draft::beside(place));
@@ -77,6 +78,7 @@ class Saver {
     FRIDAY_TRY_VOID(Recording::open(draft.path()));
     FRIDAY_TRY_VOID(draft.move_to(place));
     saved_.path = place;
+    if (options_.removes_ended) FRIDAY_TRY_VOID(remove_ended());
     return saved_;
   }
 
@@ -124,12 +126,27 @@ class Saver {
       if (!header) return false;  // what is wrong with it is said when the recording is opened
       const Uuid parent = uuid_of(header->parent_uuid);
       const auto forked_by = header->features & format::kFeatureForkChild ? events.find(parent) : events.end();
+      const Uuid uuid = uuid_of(header->node_uuid);
+      if (options_.without.contains(uuid)) {
+        under_way_.erase(id);
+        return true;
+      }
       const bool out = header->on_standby || to_come.contains(parent) ||
                        (forked_by != events.end() && header->fork_event >= forked_by->second);
-      if (out) to_come.insert(uuid_of(header->node_uuid)), under_way_.erase(id);
-      else events[uuid_of(header->node_uuid)] = header->events;
+      if (out) to_come.insert(uuid), under_way_.erase(id);
+      else events[uuid] = header->events;
       return out;
     });
+  }
+
+  Result<void> remove_ended() {
+    for (const std::string& id : ids_) {
+      if (const auto node = under_way_.find(id); node != under_way_.end() && node->second.goes_on()) continue;
+      FRIDAY_TRY(names, names_beneath(directory_of(id)));
+      for (const std::string& name : names) remove_beneath(directory_of(id).below(name));
+      remove_beneath(directory_of(id));
+    }
+    return {};
   }
 
   // A trace without its image cannot be replayed, and it is written in moments.
@@ -268,6 +285,7 @@ class Saver {
   }
 
   const std::string from_;
+  const SaveOptions& options_;
   Progress progress_;
   std::vector<std::string> ids_;
   std::map<std::string, UnderWay> under_way_;  // by the name of the node's directory
@@ -296,13 +314,13 @@ Result<std::string> place_for(const std::string& recording, const std::string& p
 
 }  // namespace
 
-Result<Saved> save_recording(const std::string& path, const std::string& place, Progress::Tell tell) {
+Result<Saved> save_recording(const std::string& path, const SaveOptions& options) {
   FRIDAY_TRY_VOID(check_recording(path));
   std::error_code error;
   const std::string from = fs::canonical(path, error).string();
   if (error) return fail(ErrorCode::bad_input, "cannot resolve {}: {}", path, error.message());
-  FRIDAY_TRY(to, place_for(from, place));
-  return Saver(from, std::move(tell)).save(to);
+  FRIDAY_TRY(to, place_for(from, options.place));
+  return Saver(from, options).save(to);
 }
 
 }  // namespace friday

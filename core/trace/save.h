@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "core/base/error.h"
+#include "core/base/ids.h"
 #include "core/base/progress.h"
 
 namespace friday {
@@ -21,8 +23,14 @@ struct Saved {
   uint64_t copied = 0, linked = 0;    // bytes
 };
 
-// `place` must not exist; empty: REC-saved-1, or the first number that is free, beside the recording. Fails with
-// bad_input if that cannot be, or if `recording` is none, and with io.
-Result<Saved> save_recording(const std::string& recording, const std::string& place, Progress::Tell tell = {});
+struct SaveOptions {
+  std::string place;  // must not exist; empty: REC-saved-1, or the first number that is free, beside the recording
+  std::set<Uuid> without{};    // nodes that are left out
+  bool removes_ended = false;  // what is saved of nodes that have ended is removed from the recording
+  Progress::Tell tell{};
+};
+
+// Fails with bad_input if the place cannot be, or if `recording` is none, and with io.
+Result<Saved> save_recording(const std::string& recording, const SaveOptions& options);
 
 }  // namespace friday

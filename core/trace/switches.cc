@@ -12,6 +12,10 @@ namespace {
 
 Beneath file_of(const std::string& recording) { return {recording, "switches.json"}; }
 
+NLOHMANN_JSON_SERIALIZE_ENUM(Keeps, {{Keeps::nothing, "nothing"},
+                                     {Keeps::schedule, "schedule"},
+                                     {Keeps::everything, "everything"}})
+
 }  // namespace
 
 Result<Switches> Switches::read(const std::string& recording) {
@@ -23,33 +27,34 @@ Result<Switches> Switches::read(const std::string& recording) {
   if (!value.is_object() || rules == value.end() || !rules->is_array()) return damaged();
   Switches read;
   for (const auto& rule : *rules) {
-    if (!rule.is_object() || !rule.contains("nodes") || !rule["nodes"].is_string() || !rule.contains("record") ||
-        !rule["record"].is_boolean())
+    if (!rule.is_object() || !rule.contains("nodes") || !rule["nodes"].is_string() || !rule.contains("keeps"))
       return damaged();
-    read.rules_.push_back({rule["nodes"], rule["record"]});
+    const auto keeps = rule["keeps"].get<Keeps>();
+    if (nlohmann::json(keeps) != rule["keeps"]) return damaged();
+    read.rules_.push_back({rule["nodes"], keeps});
   }
   return read;
 }
 
 Result<void> Switches::write(const std::string& recording) const {
   nlohmann::json rules = nlohmann::json::array();
-  for (const Rule& rule : rules_) rules.push_back({{"nodes", rule.nodes}, {"record", rule.record}});
+  for (const Rule& rule : rules_) rules.push_back({{"nodes", rule.nodes}, {"keeps", rule.keeps}});
   const nlohmann::json value = {{"rules", std::move(rules)}};
   return write_beneath(file_of(recording), value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 void Switches::remove(const std::string& recording) { remove_beneath(file_of(recording)); }
 
-void Switches::set(const std::string& pattern, bool record) {
+void Switches::set(const std::string& pattern, Keeps keeps) {
   if (pattern == "*") rules_.clear();
   else std::erase_if(rules_, [&](const Rule& rule) { return rule.nodes == pattern; });
-  rules_.push_back({pattern, record});
+  rules_.push_back({pattern, keeps});
 }
 
-bool Switches::records(std::span<const std::string> names) const {
+Keeps Switches::of(std::span<const std::string> names) const {
   const auto rule = std::ranges::find_if(rules_.rbegin(), rules_.rend(),
                                          [&](const Rule& each) { return one_matches(each.nodes, names); });
-  return rule != rules_.rend() && rule->record;
+  return rule == rules_.rend() ? Keeps::nothing : rule->keeps;
 }
 
 bool one_matches(const std::string& pattern, std::span<const std::string> names) {

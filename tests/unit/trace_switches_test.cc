@@ -10,30 +10,32 @@
 namespace friday {
 namespace {
 
-bool records(const Switches& switches, std::vector<std::string> names) { return switches.records(names); }
+bool records(const Switches& switches, std::vector<std::string> names) {
+  return switches.of(names) == Keeps::everything;
+}
 
 TEST(Switches, TheLastRuleDecides) {
   Switches switches;
   EXPECT_FALSE(records(switches, {"a"}));
-  switches.set("*", true);
+  switches.set("*", Keeps::everything);
   EXPECT_TRUE(records(switches, {"a"}));
-  switches.set("a", false);
+  switches.set("a", Keeps::nothing);
   EXPECT_FALSE(records(switches, {"a"}));
   EXPECT_TRUE(records(switches, {"b"}));
-  switches.set("a*", true);
+  switches.set("a*", Keeps::everything);
   EXPECT_TRUE(records(switches, {"a"}));
-  switches.set("a", false);
+  switches.set("a", Keeps::nothing);
   EXPECT_FALSE(records(switches, {"a"}));
-  switches.set("*", true);
+  switches.set("*", Keeps::everything);
   EXPECT_TRUE(records(switches, {"a"}));
 }
 
 TEST(Switches, ChildrenFollowTheirAncestors) {
   Switches switches;
-  switches.set("server", true);
+  switches.set("server", Keeps::everything);
   EXPECT_TRUE(records(switches, {"server", "server/child-1"}));
   EXPECT_FALSE(records(switches, {"other", "other/child-1"}));
-  switches.set("server/child-1", false);
+  switches.set("server/child-1", Keeps::nothing);
   EXPECT_FALSE(records(switches, {"server", "server/child-1"}));
   EXPECT_TRUE(records(switches, {"server", "server/child-2"}));
 }
@@ -45,8 +47,8 @@ TEST(Switches, AFile) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, ErrorCode::not_found);
   Switches switches;
-  switches.set("*", true);
-  switches.set("a \"b\"", false);
+  switches.set("*", Keeps::everything);
+  switches.set("a \"b\"", Keeps::nothing);
   ASSERT_TRUE(switches.write(recording));
   auto read = Switches::read(recording);
   ASSERT_TRUE(read);
@@ -58,8 +60,9 @@ TEST(Switches, AFile) {
 
 TEST(Switches, ADamagedFile) {
   for (const char* text :
-       {"", "[]", "{}", "{\"rules\": 1}", "{\"rules\": [1]}", "{\"rules\": [{\"nodes\": 1, \"record\": true}]}",
-        "{\"rules\": [{\"nodes\": \"a\"}]}", "{\"rules\": [{\"nodes\": \"a\", \"record\": 1}]}"}) {
+       {"", "[]", "{}", "{\"rules\": 1}", "{\"rules\": [1]}",
+        "{\"rules\": [{\"nodes\": 1, \"keeps\": \"everything\"}]}", "{\"rules\": [{\"nodes\": \"a\"}]}",
+        "{\"rules\": [{\"nodes\": \"a\", \"keeps\": \"all\"}]}"}) {
     const testing::TemporaryRecording directory;
     std::ofstream(directory.path() + "/switches.json") << text;
     const auto read = Switches::read(directory.path());
