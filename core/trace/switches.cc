@@ -8,13 +8,13 @@
 
 namespace friday {
 
-namespace {
-
-Beneath file_of(const std::string& recording) { return {recording, "switches.json"}; }
-
 NLOHMANN_JSON_SERIALIZE_ENUM(Keeps, {{Keeps::nothing, "nothing"},
                                      {Keeps::schedule, "schedule"},
                                      {Keeps::everything, "everything"}})
+
+namespace {
+
+Beneath file_of(const std::string& recording) { return {recording, "switches.json"}; }
 
 }  // namespace
 
