@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "console/complain.h"
+#include "console/order_text.h"
 #include "console/study_runs.h"
 #include "core/base/counted.h"
 #include "core/study/compare.h"
@@ -16,12 +17,6 @@ namespace friday {
 namespace {
 
 using nlohmann::json;
-
-constexpr size_t kMostText = 60;  // bytes of a message on the terminal
-
-std::string shortened(const std::string& text) {
-  return text.size() <= kMostText ? text : text.substr(0, kMostText) + "...";
-}
 
 class Report {
  public:
@@ -58,8 +53,9 @@ class Report {
     for (size_t i = 0; i < std::min(most, anomalies.size()); i++) {
       const Anomaly& each = anomalies[i];
       say("{:>3}. {:.3f}  {}, number {} in its run; common to the {} runs; in {} of {} failing and {} of {} passing\n",
-          i + 1, each.weight, text_of_name(each.name), each.occurrence, each.of_failing ? "failing" : "passing",
-          each.split.failing_with, each.split.failing_with + each.split.failing_without, each.split.passing_with,
+          i + 1, each.weight, text_of_name(naming_, each.name), each.occurrence,
+          each.of_failing ? "failing" : "passing", each.split.failing_with,
+          each.split.failing_with + each.split.failing_without, each.split.passing_with,
           each.split.passing_with + each.split.passing_without);
     }
   }
@@ -73,7 +69,7 @@ class Report {
     for (size_t i = 0; i < std::min(most, anomalies.size()); i++) {
       const Anomaly& each = anomalies[i];
       json one = {{"weight", each.weight},
-                  {"text", text_of_name(each.name)},
+                  {"text", text_of_name(naming_, each.name)},
                   {"occurrence", each.occurrence},
                   {"common_to", each.of_failing ? "failing" : "passing"},
                   {"message", as_json_name(each.name)}};
@@ -99,7 +95,7 @@ class Report {
                 {"symptoms", json::array()},
                 {"left_out", comparison_.left_out}};
     if (comparison_.needed_runs) out["needed_runs"] = comparison_.needed_runs;
-    for (uint32_t name : comparison_.symptoms) out["symptoms"].push_back(text_of_name(name));
+    for (uint32_t name : comparison_.symptoms) out["symptoms"].push_back(text_of_name(naming_, name));
     for (const Finding& each : comparison_.orders) out["orders"].push_back(as_json(each));
     for (const Finding& each : comparison_.contents) out["contents"].push_back(as_json(each));
     return out;
@@ -157,50 +153,19 @@ class Report {
         more);
   }
 
-  std::string role(uint32_t number) const { return number == TalkEvent::kOutside ? "outside" : naming_.roles[number]; }
-
-  std::string text_of_name(uint32_t name) const {
-    const Identity& identity = naming_.identities[name];
-    return fmt::format("{} {} `{}` {} {}", role(identity.role), identity.sent ? "sends" : "receives",
-                       shortened(identity.text), identity.sent ? "to" : "from", role(identity.partner));
-  }
-
-  std::string text_of(const Order& order) const {
-    const auto& [x, y, z] = order.names;
-    switch (order.form) {
-      case Order::Form::pair: return fmt::format("{}, before it {}", text_of_name(x), rest_of(y));
-      case Order::Form::matter:
-        return fmt::format("{}, before it {}, about the same word", text_of_name(x), rest_of(y));
-      case Order::Form::between:
-      case Order::Form::intrusion:
-        return fmt::format("{}, between {} and its next message to {}, `{}`{}", text_of_name(y), text_of_name(x),
-                           role(naming_.identities[z].partner), shortened(naming_.identities[z].text),
-                           order.form == Order::Form::intrusion ? ", all about the same word" : "");
-      case Order::Form::content: return text_of_name(x);
-      case Order::Form::absence: return "never: " + text_of_name(x);
-    }
-    return "";
-  }
-
-  // Of the second message of a pair, which the same role receives.
-  std::string rest_of(uint32_t name) const {
-    const Identity& identity = naming_.identities[name];
-    return fmt::format("receives `{}` from {}", shortened(identity.text), role(identity.partner));
-  }
-
   void print_findings(const std::vector<Finding>& findings) const {
     size_t number = 0;
     for (const Finding& each : findings) {
       const Split& split = each.split;
       fmt::print("\n");
-      say("{:>3}. {}\n", ++number, text_of(each.order));
+      say("{:>3}. {}\n", ++number, text_of(naming_, each.order));
       say("     in {} of {} failing runs and in {} of {} passing ones{}; as strong by chance: {}\n", split.failing_with,
           split.failing_with + split.failing_without, split.passing_with, split.passing_with + split.passing_without,
           each.order.has_one() ? "" : " that could have it", chance_text(each.p));
       print_examples(each);
       if (each.alike_count)
         say("     {} cannot be told from it by these runs{}\n", counted(each.alike_count, "other order"),
-            each.alike.empty() ? "" : fmt::format(", such as: {}", text_of(each.alike[0])));
+            each.alike.empty() ? "" : fmt::format(", such as: {}", text_of(naming_, each.alike[0])));
     }
   }
 
@@ -239,7 +204,7 @@ class Report {
 
   json as_json(const Finding& finding) const {
     json out = {{"form", name_of(finding.order.form)},
-                {"text", text_of(finding.order)},
+                {"text", text_of(naming_, finding.order)},
                 {"messages", json::array()},
                 {"g", finding.g},
                 {"p", finding.p},
@@ -248,7 +213,7 @@ class Report {
                 {"passing", json::array()}};
     put_split(out, finding.split);
     for (size_t i = 0; i < finding.order.count(); i++) out["messages"].push_back(as_json_name(finding.order.names[i]));
-    for (const Order& order : finding.alike) out["alike_orders"].push_back(text_of(order));
+    for (const Order& order : finding.alike) out["alike_orders"].push_back(text_of(naming_, order));
     for (size_t run : finding.failing) {
       json example = {{"run", naming_.runs[run].number}};
       if (const auto mark = mark_of(run, finding.order)) example["mark"] = *mark;
@@ -260,8 +225,9 @@ class Report {
 
   json as_json_name(uint32_t name) const {
     const Identity& identity = naming_.identities[name];
-    json out = {{"role", role(identity.role)}, {"sent", identity.sent}, {"text", identity.text}};
-    out["partner"] = identity.partner == TalkEvent::kOutside ? json(nullptr) : json(role(identity.partner));
+    json out = {{"role", role_text(naming_, identity.role)}, {"sent", identity.sent}, {"text", identity.text}};
+    out["partner"] =
+        identity.partner == TalkEvent::kOutside ? json(nullptr) : json(role_text(naming_, identity.partner));
     return out;
   }
 

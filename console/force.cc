@@ -30,6 +30,7 @@ json as_json(const ForcePlan& plan, const ForcedOutcome& outcome, const ForceOpt
   out["not_forced"] = json::array();
   if (plan.runs) {
     out["run"] = options.run;
+    if (plan.finding) out["finding"] = plan.finding;
     out["as"] = plan.holds ? "failed" : "passed";
     out["unforced"] = plan.runs;
     out["unforced_failed"] = plan.failures;
@@ -177,7 +178,9 @@ void add_force_command(CLI::App& app, int* status) {
                       "is that of \"steps\" and \"kept_out\", or \"exact\", in the result of --json");
   command->add_option("--group", options->group,
                       "With --order and no study: the group, whose file says when a run has failed");
-  command->add_option("--only", options->only, "Which finding of `friday compare` is forced (default: 1)")
+  command
+      ->add_option("--only", options->only,
+                   "Which finding of `friday compare` is forced (default: the first one that the run has)")
       ->check(CLI::Range(1u, 1000u));
   auto* whole = command->add_flag("--whole", options->whole, "Force the order of all messages of the run");
   command

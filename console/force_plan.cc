@@ -32,6 +32,31 @@ Result<const StudyRun*> judged_run(const Study& study, unsigned number) {
   return &*run;
 }
 
+// The finding that was named, or else the first one that is as it is to come: of a run that has failed its order holds
+// there, of one that passed it does not.
+Result<const Finding*> finding_for(const ForceOptions& options, const Comparison& comparison, bool holds) {
+  const auto& findings = comparison.orders;
+  const auto run = std::ranges::find(comparison.naming.runs, options.run, &NamedRun::number);
+  if (run == comparison.naming.runs.end())
+    return fail(ErrorCode::not_found, "what was said in run {} is not there any more", options.run);
+  const auto fits = [&](const Finding& each) { return completed_at(*run, each.order).has_value() == holds; };
+  if (options.only > findings.size())
+    return fail(ErrorCode::usage, "the comparison has {}: --only {} is none of them", counted(findings.size(), "order"),
+                options.only);
+  if (options.only && fits(findings[options.only - 1])) return &findings[options.only - 1];
+  const auto other = std::ranges::find_if(findings, fits);
+  if (!options.only && other != findings.end()) return &*other;
+  const std::string what = options.only ? fmt::format("finding {} of `friday compare {}`", options.only, options.study)
+                                        : fmt::format("none of the findings of `friday compare {}`", options.study);
+  const std::string how = options.only ? (holds ? "does not hold" : "holds") : holds ? "holds" : "fails to hold";
+  std::string others;
+  for (size_t i = 0; options.only && i < findings.size(); i++)
+    if (fits(findings[i])) others += fmt::format("{}{}", others.empty() ? "; here it is " : ", ", i + 1);
+  return fail(ErrorCode::unsupported,
+              "run {} {}, but {} {} in it{}: name another run, or force all its messages (--whole)", options.run,
+              holds ? "has failed" : "has passed", what, how, others);
+}
+
 Result<ForcePlan> plan_of_finding(const ForceOptions& options, const Study& study, ForcePlan plan) {
   FRIDAY_TRY(gathered, gather_runs("force", study, plan.classes));
   const Comparison comparison = compare(gathered.runs, std::max(options.only, 5u));
@@ -40,12 +65,10 @@ Result<ForcePlan> plan_of_finding(const ForceOptions& options, const Study& stud
                 "no order of messages goes along with failing in {}, so that there is none to force (`friday compare "
                 "{}` says more; --whole forces the order of all messages)",
                 options.study, options.study);
-  if (options.only > comparison.orders.size())
-    return fail(ErrorCode::usage, "the comparison has {}: --only {} is none of them",
-                counted(comparison.orders.size(), "order"), options.only);
-  FRIDAY_TRY(order,
-             forced_order(comparison.naming, comparison.orders[options.only - 1].order, plan.holds, options.run));
-  if (!order) return fail(ErrorCode::unsupported, "finding {} is no order of messages", options.only);
+  FRIDAY_TRY(finding, finding_for(options, comparison, plan.holds));
+  plan.finding = static_cast<size_t>(finding - comparison.orders.data()) + 1;
+  FRIDAY_TRY(order, forced_order(comparison.naming, finding->order, plan.holds, options.run));
+  if (!order) return fail(ErrorCode::unsupported, "finding {} is no order of messages", plan.finding);
   plan.order = *std::move(order);
   return plan;
 }
@@ -335,7 +358,9 @@ json as_json(const ForcePlan& plan) {
 }
 
 void print_plan(const ForceOptions& options, const ForcePlan& plan) {
-  if (plan.runs && options.run) say("As in run {}, which has {}.", options.run, plan.holds ? "failed" : "passed");
+  if (plan.runs && options.run)
+    say("As in run {}, which has {}{}.", options.run, plan.holds ? "failed" : "passed",
+        plan.finding > 1 ? fmt::format(" (finding {})", plan.finding) : "");
   if (plan.exact()) {
     if (plan.runs && options.run) say("\n");
     print_order(plan);

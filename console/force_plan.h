@@ -19,9 +19,9 @@ namespace friday {
 
 struct ForceOptions {
   std::string study, order, output, until = "handled", when_stuck;
-  std::string group;  // of --order
-  unsigned run = 0, only = 1, times = 10;
-  double patience = 0;  // seconds; 0: kUsualPatience
+  std::string group;                       // of --order
+  unsigned run = 0, only = 0, times = 10;  // only: number of the finding; 0: not named
+  double patience = 0;                     // seconds; 0: kUsualPatience
   std::vector<std::string> ignored, classes;
   bool whole = false, minimise = false, record = false, as_json = false, quiet = false;
 };
@@ -34,6 +34,7 @@ struct ForcePlan {
   std::variant<ForcedOrder, ExactOrder> order{};
   // Of a study: whether the order of the finding shall come true, and how many runs it has.
   bool holds = true;
+  size_t finding = 0;  // its number, from 1
   size_t runs = 0, failures = 0;
   std::string why{};    // of a run that failed: the reason
   std::string until{};  // of an order in a file: when the next message may follow; empty: it does not say

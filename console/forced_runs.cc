@@ -88,8 +88,9 @@ Result<unsigned> last_run_in(const std::string& directory) {
 
 Result<ForcedOutcome> outcome_of(const std::string& directory, unsigned before,
                                  const std::vector<std::shared_ptr<RunJudge>>& judges, const std::string& why) {
-  FRIDAY_TRY(study, Study::open(directory));
   ForcedOutcome out;
+  if (judges.empty()) return out;  // interrupted before the first run
+  FRIDAY_TRY(study, Study::open(directory));
   size_t at = 0;
   for (const StudyRun& run : study.runs()) {
     if (run.number <= before || at == judges.size()) continue;

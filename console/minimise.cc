@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -19,7 +21,9 @@ namespace {
 unsigned repeats_for(size_t failures, size_t runs) {
   constexpr double kByChance = 0.01;
   constexpr unsigned kLeast = 2, kMost = 20;
-  const double share = static_cast<double>(failures) / static_cast<double>(runs);
+  // Under a part of an order that makes them fail more runs fail than without any.
+  constexpr double kUnderPart = 0.5;
+  const double share = std::max(static_cast<double>(failures) / static_cast<double>(runs), kUnderPart);
   if (share >= 1) return kMost;
   return std::clamp(static_cast<unsigned>(std::ceil(std::log(kByChance) / std::log(share))), kLeast, kMost);
 }
@@ -35,30 +39,28 @@ class Search {
         directory_(std::move(directory)),
         interrupts_(interrupts) {
     out_.messages = order.size();
-    out_.repeats = repeats_for(plan.failures, plan.runs);
   }
 
   Result<Minimised> run() {
-    FRIDAY_TRY(kept, whole());
-    chain_ = {kept};
-    while (!out_.interrupted) {
-      kept = minimise(std::move(kept), [this](const std::vector<uint32_t>& some) { return test(some); });
-      if (error_) return std::unexpected(*error_);
-      if (out_.interrupted) break;
-      FRIDAY_TRY(holds, is_certain(kept));
-      if (holds || out_.interrupted) break;
-      FRIDAY_TRY_VOID(go_back());
-      if (out_.interrupted) break;
-      kept = chain_.back();
+    // What makes runs fail is, as a rule, among the messages that all failing runs have.
+    std::vector<std::vector<uint32_t>> wholes = {plan_.common, all_of_run()};
+    if (wholes[0].size() < 2 || wholes[0] == wholes[1]) wholes.erase(wholes.begin());
+    for (size_t i = 0; i < wholes.size(); i++) {
+      FRIDAY_TRY(kept, search_in(std::move(wholes[i])));
+      if (out_.interrupted && chain_.size() < 2)
+        return fail(ErrorCode::interrupted, "interrupted before any part of the order was found to be enough");
+      if (kept) return found(*kept);
+      if (i + 1 < wholes.size() && !options_.quiet && !options_.as_json)
+        say(stderr, "friday force: the messages that all failing runs have are not enough; now among all of run {}\n",
+            options_.run);
     }
-    if (out_.interrupted && chain_.size() < 2)
-      return fail(ErrorCode::interrupted, "interrupted before any part of the order was found to be enough");
-    if (out_.interrupted) kept = chain_.back();
-    if (kept.empty())
-      return fail(ErrorCode::unsupported, "the group fails in {} of {} runs whatever the order of its messages is",
-                  out_.repeats, out_.repeats);
-    out_.order = order_.of_these(kept);
-    return std::move(out_);
+    return fail(ErrorCode::unsupported,
+                "with the order of {} of run {} forced, {} failed as it did ({}){}: it is not this order alone that "
+                "makes it fail. `friday force {} {}` forces what the comparison has found",
+                counted(last_.messages, "message"), options_.run,
+                last_.failed ? fmt::format("only {} of {}", last_.failed, counted(last_.runs, "run"))
+                             : fmt::format("none of {}", counted(last_.runs, "run")),
+                plan_.why, last_.why.empty() ? "" : "; " + last_.why, options_.study, options_.run);
   }
 
  private:
@@ -76,6 +78,11 @@ class Search {
     return std::clamp(10 * plan_.longest_silence, kLeastPatience, kUsualPatience);
   }
 
+  struct Tally {
+    size_t messages = 0, failed = 0, runs = 0;  // failed: as the run whose order it is
+    std::string why;                            // the order did not come true in one of them
+  };
+
   Result<ForcedOutcome> try_out(const std::vector<uint32_t>& some, unsigned times, unsigned most_left_out) {
     plan_.order = order_.of_these(some);
     auto outcome = run_forced(group_, plan_, options_.until,
@@ -89,40 +96,72 @@ class Search {
                                .interrupts = &interrupts_});
     std::error_code error;
     std::filesystem::remove_all(directory_, error);
-    if (outcome) out_.runs += outcome->runs;
+    if (outcome) {
+      out_.runs += outcome->runs;
+      last_ = {some.size(), outcome->failed_alike, outcome->runs,
+               outcome->not_forced.empty() ? "" : outcome->not_forced.front().second};
+    }
     if (outcome && outcome->end == SeriesEnd::How::interrupted) out_.interrupted = true;
     if (outcome && outcome->end == SeriesEnd::How::failed)
       return fail(ErrorCode::io, "a run could not be made, so that the search has ended");
     return outcome;
   }
 
-  void tell(size_t messages, const ForcedOutcome& outcome) const {
+  void tell(size_t messages, const ForcedOutcome& outcome) {
     if (options_.quiet || options_.as_json || out_.interrupted) return;
     const bool all = outcome.failed_alike == outcome.runs;
     const std::string otherwise =
         outcome.failed_otherwise.empty() ? "did not fail" : "failed otherwise: " + outcome.failed_otherwise;
-    say(stderr, "friday force: {}: {}{}\n", counted(messages, "message"),
+    say(stderr, "friday force: trial {}: {}: {}{}\n", ++trials_, counted(messages, "message"),
         all ? fmt::format("{} failed", counted(outcome.runs, "run"))
             : fmt::format("run {} {}", outcome.runs, otherwise),
         outcome.not_forced.empty() ? "" : fmt::format(" (not forced: {})", outcome.not_forced.back().second));
   }
 
-  // The messages that come again, whose order makes the group fail.
-  Result<std::vector<uint32_t>> whole() {
-    std::vector<uint32_t> kept = plan_.common;
+  std::vector<uint32_t> all_of_run() const {
+    std::vector<uint32_t> all(order_.size());
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
+
+  Minimised found(const std::vector<uint32_t>& kept) {
+    out_.order = order_.of_these(kept);
+    return std::move(out_);
+  }
+
+  // The fewest of these messages whose order makes the group fail; those known so far if it was interrupted. None if
+  // the order of all of them does not, or not each time.
+  Result<std::optional<std::vector<uint32_t>>> search_in(std::vector<uint32_t> all) {
+    chain_.clear();
+    out_.repeats = repeats_for(plan_.failures, plan_.runs);
+    FRIDAY_TRY(whole, whole_of(std::move(all)));
+    if (!whole) return std::nullopt;
+    chain_ = {*whole};
+    while (!out_.interrupted) {
+      std::vector<uint32_t> kept = chain_.back();
+      kept = minimise(std::move(kept), [this](const std::vector<uint32_t>& some) { return test(some); });
+      if (error_) return std::unexpected(*error_);
+      if (out_.interrupted) break;
+      FRIDAY_TRY(holds, is_certain(kept));
+      if (holds && kept.empty())
+        return fail(ErrorCode::unsupported, "the group fails in {} of {} runs whatever the order of its messages is",
+                    last_.failed, last_.runs);
+      if (holds) return kept;
+      if (out_.interrupted) break;
+      FRIDAY_TRY(is_sure, go_back());
+      if (!is_sure && !out_.interrupted) return std::nullopt;
+    }
+    return chain_.back();
+  }
+
+  // The messages that come again, whose order makes the group fail. None if it does not.
+  Result<std::optional<std::vector<uint32_t>>> whole_of(std::vector<uint32_t> kept) {
     constexpr int kMostRounds = 10;
     for (int round = 0; round < kMostRounds; round++) {
       FRIDAY_TRY(outcome, try_out(kept, out_.repeats, static_cast<unsigned>(order_.size())));
       tell(kept.size(), outcome);
       if (out_.interrupted) return kept;
-      const std::string why = outcome.not_forced.empty() ? "" : outcome.not_forced.front().second;
-      if (outcome.failed_alike < outcome.runs)
-        return fail(ErrorCode::unsupported,
-                    "with the order of the {} forced that all failing runs have, only {} of {} failed as run {} did "
-                    "({}){}: it is not this order "
-                    "alone that makes it fail",
-                    counted(kept.size(), "message"), outcome.failed_alike, counted(outcome.runs, "run"), options_.run,
-                    plan_.why, why.empty() ? "" : "; " + why);
+      if (outcome.failed_alike < outcome.runs) return std::nullopt;
       if (outcome.left_out.empty()) return kept;
       std::vector<uint32_t> rest;
       for (uint32_t i = 0; i < kept.size(); i++)
@@ -136,50 +175,56 @@ class Search {
 
   // Whether the messages make so many runs fail that the search cannot have come by them by chance.
   Result<bool> is_certain(const std::vector<uint32_t>& some) {
-    const unsigned times = std::max(kSurely, 2 * out_.repeats);
-    FRIDAY_TRY(outcome, try_out(some, times, kMostLeftOut));
-    tell(some.size(), outcome);
-    return outcome.failed_alike == times;
+    return fails_always(some, std::max(kSurely, 2 * out_.repeats));
+  }
+
+  // Whether so many runs fail under the order of these messages, counting those that were made before. Where one has
+  // not, that stays so, whatever the search begins with once more.
+  Result<bool> fails_always(const std::vector<uint32_t>& some, unsigned times) {
+    Known& known = known_[some];
+    // A run that does not fail says nothing if the order did not come true in it: then it is tried once more.
+    for (int tries = 0; !known.lacks && known.failed < times; tries++) {
+      FRIDAY_TRY(outcome, try_out(some, times - known.failed, kMostLeftOut));
+      tell(some.size(), outcome);
+      known.failed += static_cast<unsigned>(outcome.failed_alike);
+      if (out_.interrupted) return false;
+      known.lacks = outcome.failed_alike < outcome.runs && (outcome.not_forced.empty() || tries > 0);
+    }
+    return !known.lacks;
   }
 
   // Under a part of the order more runs fail than without any, so that one may have been taken for enough. Goes back to
-  // the fewest messages that surely are, from where the search goes on with twice as many runs for each trial.
-  Result<void> go_back() {
-    size_t sure = 0, too_few = chain_.size() - 1;  // the whole order is taken for sure
+  // the fewest messages that surely are, from where the search goes on with twice as many runs for each trial. False:
+  // not even all of them are.
+  Result<bool> go_back() {
+    size_t sure = 0, too_few = chain_.size() - 1;
+    if (too_few == 0) return false;
     while (too_few - sure > 1) {
       const size_t middle = sure + (too_few - sure) / 2;
       FRIDAY_TRY(holds, is_certain(chain_[middle]));
-      if (out_.interrupted) break;
+      if (out_.interrupted) return true;
       (holds ? sure : too_few) = middle;
     }
-    if (out_.interrupted) return {};
+    if (sure == 0) {
+      FRIDAY_TRY(holds, is_certain(chain_[0]));
+      if (out_.interrupted || !holds) return out_.interrupted;
+    }
     chain_.resize(sure + 1);
     out_.repeats *= 2;
     if (out_.repeats > kMostRepeats)
       return fail(
           ErrorCode::unsupported,
           "with parts of the order nearly all runs fail, and not all: no part of it can be told from the whole");
-    return {};
+    return true;
   }
 
   Tried test(const std::vector<uint32_t>& some) {
     out_.tried++;
-    // A run that does not fail says nothing if the order did not come true in it: then it is tried once more.
-    for (const bool again : {true, false}) {
-      auto outcome = try_out(some, out_.repeats, kMostLeftOut);
-      if (!outcome) {
-        error_ = outcome.error();
-        return Tried::stop;
-      }
-      tell(some.size(), *outcome);
-      if (out_.interrupted) return Tried::stop;
-      if (outcome->failed_alike == out_.repeats) {
-        chain_.push_back(some);
-        return Tried::has;
-      }
-      if (!again || outcome->not_forced.empty()) break;
-    }
-    return Tried::lacks;
+    const auto holds = fails_always(some, out_.repeats);
+    if (!holds) error_ = holds.error();
+    if (!holds || out_.interrupted) return Tried::stop;
+    if (*holds) chain_.push_back(some);
+    return *holds ? Tried::has : Tried::lacks;
   }
 
   const GroupSpec& group_;
@@ -189,6 +234,13 @@ class Search {
   const std::string directory_;
   const Interrupts& interrupts_;
   Minimised out_;
+  Tally last_;           // of the last trial
+  unsigned trials_ = 0;  // that were told
+  struct Known {
+    unsigned failed = 0;  // runs
+    bool lacks = false;   // a run has not failed
+  };
+  std::map<std::vector<uint32_t>, Known> known_;  // what is known of parts of the order
   std::vector<std::vector<uint32_t>> chain_;  // parts of the order that made runs fail, each a part of the one before
   std::optional<Error> error_;
 };

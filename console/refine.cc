@@ -13,8 +13,11 @@
 #include "console/compare.h"
 #include "console/complain.h"
 #include "console/options.h"
+#include "console/order_text.h"
+#include "console/paths.h"
 #include "console/python.h"
 #include "console/study_runs.h"
+#include "core/base/counted.h"
 #include "core/study/compare.h"
 #include "core/study/moment.h"
 #include "core/trace/mark.h"
@@ -29,6 +32,7 @@ namespace {
 struct RefineOptions {
   std::vector<std::string> what, expressions, symbols, ignored, classes;
   unsigned only = 1, frames = 12, depth = 3, around = 0;
+  unsigned message = 0;  // of the order, from 1; 0: the last one
   bool all = false, as_json = false, unconfined = false;
 };
 
@@ -44,8 +48,9 @@ bool can_be_replayed(const std::string& directory) {
 
 class Places {
  public:
-  Places(const Comparison& comparison, const Order& order, const UserClasses& classes)
-      : comparison_(comparison), order_(order), classes_(classes) {}
+  // `message`: which one of the order, from 0.
+  Places(const Comparison& comparison, const Order& order, size_t message, const UserClasses& classes)
+      : comparison_(comparison), order_(order), message_(message), classes_(classes) {}
 
   // Looks among the runs of a directory for one that failed and one that passed, as far as there is none yet.
   void look_in(const Study& study, const std::string& prefix) {
@@ -71,7 +76,7 @@ class Places {
     auto talk = study.talk_of(run);
     if (!talk) return std::nullopt;
     classes_.apply(*talk);
-    const auto event = moment_in(*talk, comparison_.naming, order_, failed);
+    const auto event = moment_in(*talk, comparison_.naming, order_, failed, message_);
     if (!event) return std::nullopt;
     const TalkEvent& there = talk->events[*event];
     return text_of(Position(Mark{NodeId{there.node}, {there.event}}));
@@ -79,11 +84,22 @@ class Places {
 
   const Comparison& comparison_;
   const Order& order_;
+  const size_t message_;
   const UserClasses& classes_;
   std::optional<Place> failed_, passed_;
 };
 
-Result<std::vector<Place>> places_of_study(const RefineOptions& options) {
+// What is looked at, in words, where it is a finding of a study.
+std::string title_of(const Comparison& comparison, const Order& order, unsigned finding, size_t message) {
+  const Naming& naming = comparison.naming;
+  std::string title = fmt::format("finding {}: {}\n", finding, text_of(naming, order));
+  if (order.count() > 1)
+    title += fmt::format("at message {} of {}, {} (--message for another one)\n", message + 1, order.count(),
+                         text_of_name(naming, order.names[message]));
+  return title;
+}
+
+Result<std::vector<Place>> places_of_study(const RefineOptions& options, std::string& title) {
   const std::string& directory = options.what[0];
   FRIDAY_TRY(classes, UserClasses::parse(options.ignored, options.classes));
   FRIDAY_TRY(study, Study::open(directory));
@@ -96,9 +112,15 @@ Result<std::vector<Place>> places_of_study(const RefineOptions& options) {
     return fail(ErrorCode::unsupported,
                 "the comparison of {} has {} that {}: name recordings and marks instead (`friday compare {}` says "
                 "more)",
-                directory, has_claim ? fmt::format("only {} findings", findings.size()) : "no finding",
+                directory, has_claim ? fmt::format("only {}", counted(findings.size(), "finding")) : "no finding",
                 has_claim ? "can be looked at" : "goes along with failing", directory);
-  Places places(comparison, findings[options.only - 1].order, classes);
+  const Order& order = findings[options.only - 1].order;
+  if (options.message > order.count())
+    return fail(ErrorCode::usage, "finding {} is of {}: --message {} is none of them", options.only,
+                counted(order.count(), "message"), options.message);
+  const size_t message = options.message ? options.message - 1 : order.count() - 1;
+  title = title_of(comparison, order, options.only, message);
+  Places places(comparison, order, message, classes);
   places.look_in(study, "");
   std::vector<std::string> forced;
   std::error_code error;
@@ -117,9 +139,13 @@ Result<std::vector<Place>> places_of_study(const RefineOptions& options) {
   return found;
 }
 
-Result<std::vector<Place>> places_of(const RefineOptions& options) {
+Result<std::vector<Place>> places_of(const RefineOptions& options, std::string& title) {
   const auto& what = options.what;
-  if (what.size() == 1) return places_of_study(options);
+  if (what.size() == 1 && Recording::open(recording_named(what[0])))
+    return fail(ErrorCode::usage, "{0} is a recording: name the event, too, by its mark (friday refine {0} 1#2721)",
+                what[0]);
+  if (what.size() == 1) return places_of_study(options, title);
+  if (options.message) return fail(ErrorCode::usage, "--message is of a study, whose finding has several messages");
   if (what.size() % 2)
     return fail(ErrorCode::usage, "give a study; or a recording and a mark; or two recordings, each with its mark");
   std::vector<Place> out;
@@ -133,14 +159,15 @@ Result<std::vector<Place>> places_of(const RefineOptions& options) {
 }
 
 int refine(const RefineOptions& options) {
-  const auto places = places_of(options);
+  std::string title;
+  const auto places = places_of(options, title);
   if (!places) return complain("refine", places.error());
   return with_python("refine", "friday.refine", [&](py::module_& module) {
     using namespace py::literals;
     return module
-        .attr("main")(*places, "frames"_a = options.frames, "depth"_a = options.depth, "around"_a = options.around,
-                      "expressions"_a = options.expressions, "show_all"_a = options.all, "as_json"_a = options.as_json,
-                      "symbols"_a = options.symbols, "unconfined"_a = options.unconfined)
+        .attr("main")(*places, "title"_a = title, "frames"_a = options.frames, "depth"_a = options.depth,
+                      "around"_a = options.around, "expressions"_a = options.expressions, "show_all"_a = options.all,
+                      "as_json"_a = options.as_json, "symbols"_a = options.symbols, "unconfined"_a = options.unconfined)
         .cast<int>();
   });
 }
@@ -161,6 +188,8 @@ void add_refine_command(CLI::App& app, int* status) {
       ->expected(1, 4);
   command->add_option("--only", options->only, "Which finding of `friday compare` (default: 1)")
       ->check(CLI::Range(1u, 1000u));
+  command->add_option("--message", options->message, "At which message of its order (default: the last one)")
+      ->check(CLI::Range(1u, 3u));
   command->add_option("--frames", options->frames, "How many frames, from the innermost one (default: 12)")
       ->check(CLI::Range(1u, 1000u));
   command->add_option("--depth", options->depth, "How many pointers are followed in succession (default: 3)")

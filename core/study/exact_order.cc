@@ -41,7 +41,7 @@ Result<RunOrder> RunOrder::of(const Talk& talk, const Naming& naming) {
     if (!is_new) continue;
     const Shape& shape = known->second = shape_of(talk.texts[event.text], event.length);
     for (size_t field = 0; field < shape.fields.size(); field++) {
-      if (!naming.has_named_value(shape, field)) continue;
+      if (!naming.has_relied_value(shape, field)) continue;
       auto& kept = out.kept_values_[shape.masked];
       kept.resize(shape.fields.size());
       kept[field].insert(shape.fields[field].value);

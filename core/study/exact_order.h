@@ -29,13 +29,13 @@ using ExactOrder = std::vector<ExactMessage>;  // in the order in which the run 
 
 class RunOrder {
  public:
-  // Of the messages that one recorded program sent to another. `naming`: of runs of the group, for the values that many
-  // of them have. Fails with unsupported if there are too many messages.
+  // Of the messages that one recorded program sent to another. `naming`: of runs of the group, for the values that can
+  // be expected to come again. Fails with unsupported if there are too many messages.
   static Result<RunOrder> of(const Talk& talk, const Naming& naming);
 
   size_t size() const { return messages_.size(); }
-  // Those messages that come in all of these talks, too, in any order: what makes runs fail is among those that are
-  // common to the failing ones.
+  // Those messages that come in all of these talks, too, in any order. What makes runs fail is among those that are
+  // common to the failing ones, unless these fail in several ways, or at different places.
   std::vector<uint32_t> common_to(std::span<const Talk* const> talks) const;
   const KeptValues& kept_values() const { return kept_values_; }
   ExactOrder of_all() const;

@@ -54,9 +54,33 @@ class Finder {
     return std::nullopt;
   }
 
-  std::optional<size_t> first_of_one() const {
-    for (size_t event = 0; event < talk_.events.size(); event++)
-      if (is(event, 0)) return event;
+  std::optional<size_t> first_of(size_t name, size_t from = 0) const {
+    for (size_t event = from; event < talk_.events.size(); event++)
+      if (is(event, name)) return event;
+    return std::nullopt;
+  }
+
+  // Of two messages, of which `second` is the second one: the one of the other name that goes with it.
+  std::optional<size_t> first_of_two(size_t second, bool holds) const {
+    if (!holds) return first_of(0, second);
+    for (size_t event = second; event-- > 0;)
+      if (is(event, 0) && match(event, second)) return event;
+    return std::nullopt;
+  }
+
+  std::optional<size_t> between(size_t last, bool holds) const {
+    const auto before = sent_before(last);
+    for (size_t event = holds && before ? *before + 1 : 0; event < (holds ? last : talk_.events.size()); event++)
+      if (is(event, 1) && (!holds || match(event, last))) return event;
+    return std::nullopt;
+  }
+
+  std::optional<size_t> sent_before(size_t event) const {
+    const TalkEvent& last = talk_.events[event];
+    for (size_t at = event; at-- > 0;) {
+      const TalkEvent& each = talk_.events[at];
+      if (each.sent && each.node == last.node && each.partner == last.partner && match(at, event)) return at;
+    }
     return std::nullopt;
   }
 
@@ -67,14 +91,6 @@ class Finder {
     return look_at(at.text == TalkEvent::kUnknown ? "" : std::string_view(talk_.texts[at.text]), at.length);
   }
   bool match(size_t a, size_t b) const { return !of_one_matter_ || has_common_word(looked(a), looked(b)); }
-  std::optional<size_t> sent_before(size_t event) const {
-    const TalkEvent& last = talk_.events[event];
-    for (size_t at = event; at-- > 0;) {
-      const TalkEvent& each = talk_.events[at];
-      if (each.sent && each.node == last.node && each.partner == last.partner && match(at, event)) return at;
-    }
-    return std::nullopt;
-  }
 
   const Talk& talk_;
   const Naming& naming_;
@@ -84,10 +100,14 @@ class Finder {
 
 }  // namespace
 
-std::optional<size_t> moment_in(const Talk& talk, const Naming& naming, const Order& order, bool holds) {
+std::optional<size_t> moment_in(const Talk& talk, const Naming& naming, const Order& order, bool holds,
+                                size_t message) {
   const Finder finder(talk, naming, order);
-  if (order.has_three()) return finder.last_of_three(holds);
-  return order.has_one() ? finder.first_of_one() : finder.second_of_two(holds);
+  if (order.has_one()) return finder.first_of(0);
+  const auto last = order.has_three() ? finder.last_of_three(holds) : finder.second_of_two(holds);
+  if (!last || message + 1 == order.count()) return last;
+  if (!order.has_three()) return finder.first_of_two(*last, holds);
+  return message == 0 ? finder.sent_before(*last) : finder.between(*last, holds);
 }
 
 }  // namespace friday

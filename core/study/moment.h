@@ -10,9 +10,10 @@
 
 namespace friday {
 
-// The event of the run at which the last message of the order is sent or received, at the first place where the order
-// holds; or, if `holds` is false, where it could and does not: of three messages the last one without the one between,
-// of two the second one. None if there is no such place.
-std::optional<size_t> moment_in(const Talk& talk, const Naming& naming, const Order& order, bool holds);
+// The event of the run at which a message of the order is sent or received, at the first place where the order holds;
+// or, if `holds` is false, where it could and does not: of three messages the last one without the one between, of two
+// the second one. `message`: which one, from 0; in a place without the one between, that one is the first of the run.
+// None if there is no such place.
+std::optional<size_t> moment_in(const Talk& talk, const Naming& naming, const Order& order, bool holds, size_t message);
 
 }  // namespace friday

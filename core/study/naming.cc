@@ -25,13 +25,29 @@ constexpr size_t kMostValues = 4096, kMostNames = 24;
 
 uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
+struct RunCounts {
+  uint32_t runs = 0, failing = 0;  // all, and those of them that failed
+};
+
+// Whether a value that so many of all runs have can be relied upon: it will come in a run like the failing ones. Of a
+// number drawn by chance that is not so, though many runs have it.
+bool can_be_relied_upon(const RunCounts& seen, const RunCounts& all) {
+  constexpr double kNearlyAll = 0.8, kHalf = 0.5;
+  constexpr uint32_t kNoChance = 3;  // failing runs
+  const double share = static_cast<double>(seen.runs) / static_cast<double>(all.runs);
+  const bool in_all_failing = all.failing > 0 && seen.failing == all.failing;
+  return share >= kNearlyAll || (in_all_failing && (all.failing >= kNoChance || share >= kHalf));
+}
+
 // How many runs have which value at a place.
 class Values {
  public:
-  void see(uint64_t value, uint32_t run) {
+  void see(uint64_t value, uint32_t run, bool failed) {
     if (counts_.size() > kMostValues) return;
-    auto& [last, runs] = counts_.try_emplace(value, ~uint32_t{0}, 0).first->second;
-    runs += last != run;
+    auto& [last, seen] = counts_.try_emplace(value, ~uint32_t{0}, RunCounts()).first->second;
+    if (last == run) return;
+    seen.runs++;
+    seen.failing += failed;
     last = run;
   }
   bool varies() const { return counts_.size() > 1; }
@@ -39,14 +55,21 @@ class Values {
   void choose(double least) {
     if (counts_.size() > kMostValues) return;
     for (const auto& [value, seen] : counts_)
-      if (seen.second >= least) named_.insert(value);
+      if (seen.second.runs >= least) named_.insert(value);
     if (named_.size() > kMostNames || !varies()) named_.clear();
+  }
+  std::set<uint64_t> relied_upon(const RunCounts& all) const {
+    std::set<uint64_t> values;
+    for (uint64_t value : named_)
+      if (can_be_relied_upon(counts_.at(value).second, all)) values.insert(value);
+    return values;
   }
   bool has_name(uint64_t value) const { return named_.contains(value); }
   const std::set<uint64_t>& named() const { return named_; }
 
  private:
-  std::unordered_map<uint64_t, std::pair<uint32_t, uint32_t>> counts_;  // the run that had it last, and how many had it
+  std::unordered_map<uint64_t, std::pair<uint32_t, RunCounts>>
+      counts_;  // the run that had it last, and how many had it
   std::set<uint64_t> named_;
 };
 
@@ -155,13 +178,15 @@ class Namer {
     read_texts();
     for (uint32_t run = 0; run < runs_.size(); run++) see(run);
     const auto count = static_cast<double>(runs_.size());
+    const RunCounts all{static_cast<uint32_t>(runs_.size()),
+                        static_cast<uint32_t>(std::ranges::count(runs_, true, &StudiedRun::failed))};
     for (Kind& kind : kinds_) {
       for (Values& field : kind.fields) field.choose(std::max(2.0, kFieldShare * count));
       kind.whole.choose(std::max(2.0, kWholeShare * count));
-      auto& named = naming_.named_values[masks_[kind.mask]];
-      named.resize(std::max(named.size(), kind.fields.size()));
+      auto& relied = naming_.relied_values[masks_[kind.mask]];
+      relied.resize(std::max(relied.size(), kind.fields.size()));
       for (size_t field = 0; field < kind.fields.size(); field++)
-        named[field].insert(kind.fields[field].named().begin(), kind.fields[field].named().end());
+        relied[field].merge(kind.fields[field].relied_upon(all));
     }
     for (uint32_t run = 0; run < runs_.size(); run++) name(run);
     return std::move(naming_);
@@ -270,8 +295,9 @@ class Namer {
       if (const auto free = std::ranges::find(known, kNoKind); free != known.end()) *free = kinds.back();
       Kind& kind = kinds_[kinds.back()];
       const auto values = shaped.values_of(text);
-      for (size_t field = 0; field < values.size(); field++) kind.fields[field].see(values[field], run);
-      if (values.size() > 1) kind.whole.see(text.whole, run);
+      for (size_t field = 0; field < values.size(); field++)
+        kind.fields[field].see(values[field], run, runs_[run].failed);
+      if (values.size() > 1) kind.whole.see(text.whole, run, runs_[run].failed);
     }
   }
 
@@ -377,9 +403,9 @@ std::string without_numbers(const std::string& role) {
   return out;
 }
 
-bool Naming::has_named_value(const Shape& shape, size_t field) const {
-  const auto known = named_values.find(shape.masked);
-  return known != named_values.end() && field < known->second.size() &&
+bool Naming::has_relied_value(const Shape& shape, size_t field) const {
+  const auto known = relied_values.find(shape.masked);
+  return known != relied_values.end() && field < known->second.size() &&
          known->second[field].contains(hash_of(shape.fields[field].value));
 }
 

@@ -80,9 +80,10 @@ struct Naming {
   std::vector<Identity> identities;
   std::vector<NamedRun> runs;  // of those that were given, in their order
 
-  // By the masked text of a shape and field: the values that many runs have there (hashes), which are parts of names.
-  std::map<std::string, std::vector<std::set<uint64_t>>> named_values;
-  bool has_named_value(const Shape& shape, size_t field) const;
+  // By the masked text of a shape and field: of the values that are parts of names (hashes) those that nearly all runs
+  // have there, or all that failed, so that another run can be expected to have them too.
+  std::map<std::string, std::vector<std::set<uint64_t>>> relied_values;
+  bool has_relied_value(const Shape& shape, size_t field) const;
 
   bool is_general(uint32_t role) const { return role >= first_general; }
   uint32_t first_general = 0;  // roles from here on are said for several alike

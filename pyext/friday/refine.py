@@ -13,9 +13,9 @@ from .looking import Around, Look, LookFrame, Row, aligned, look, value_rows
 _WIDTH = 44  # of a value in a column
 
 
-def main(looks: Sequence[tuple[str, str, str]], *, frames: int, depth: int, around: int, expressions: Sequence[str], show_all: bool, as_json: bool,
+def main(looks: Sequence[tuple[str, str, str]], *, title: str, frames: int, depth: int, around: int, expressions: Sequence[str], show_all: bool, as_json: bool,
          symbols: Sequence[str], unconfined: bool) -> int:
-    """looks: for each, what it is called, the recording, and the mark."""
+    """looks: for each, what it is called, the recording, and the mark. title: what is looked at, in lines."""
     import friday
     found: list[tuple[str, Look]] = []
     for name, recording, mark in looks:
@@ -29,6 +29,7 @@ def main(looks: Sequence[tuple[str, str, str]], *, frames: int, depth: int, arou
         print(json.dumps({"looks": [{"name": name, **each.to_json()} for name, each in found],
                           **({"differences": list(_differences_as_json(found[0][1], found[1][1]))} if len(found) == 2 else {})}, indent=1))
         return 0
+    print(printable(title), end="")
     for line in _lines(found, show_all):
         print(printable(line))
     return 0

@@ -60,7 +60,7 @@ def study(friday, tmp_path_factory):
     group = place / "group.toml"
     group.write_text(toml({"group": {"timeout": 60, "stop_when_ends": "server"}, "node": [
         {"name": "server", "command": [PYTHON, str(place / "server.py"), "{port:server}"], "ready": "output listening", "stdout": "server.out"},
-        client("a", "adds"), client("b", "adds"), client("noise", "pings", "40")]}))
+        client("a", "adds"), client("b", "adds"), client("noise", "pings", "20")]}))
     runs, number = {}, 0
     while not {"FAILED", "passed"} <= set(runs):
         number += 10
@@ -97,7 +97,7 @@ def test_the_order_of_all_messages(kind, study, recorder, tmp_path):
     done, result = force(recorder, directory, str(failed if kind == "failed" else passed), "--whole", "-n", "4", "-o", tmp_path / "whole")
     assert done.returncode == 0, done
     assert (result["forced"], result["forced_failed"]) == (4, 4 if kind == "failed" else 0), result
-    assert len(result["exact"]) > 80
+    assert len(result["exact"]) > 40
 
 
 @pytest.mark.parametrize("options, says", [

@@ -151,7 +151,7 @@ def test_two_runs_side_by_side(shops, recorder):
 
 @pytest.mark.parametrize("words, code, says", [
     (["{rec}", "9#1"], 2, "node 9"), (["{rec}", "0#999999"], 2, "999999"), (["{rec}", "nonsense"], 2, "is no mark"),
-    (["{rec}", "0#1", "{rec}"], 2, "two recordings, each with its mark"), (["/no/such/place"], 2, "/no/such/place"), (["{rec}"], 2, "runs.jsonl"),
+    (["{rec}", "0#1", "{rec}"], 2, "two recordings, each with its mark"), (["/no/such/place"], 2, "/no/such/place"), (["{rec}"], 2, "name the event, too"),
     (["{rec}", "{mark}", "-e", "no_such_name"], 2, "no_such_name")])
 def test_what_cannot_be_looked_at(words, code, says, shops, recorder):
     done = recorder.run([recorder.friday, "refine", *(word.format(rec=shops[0][0], mark=shops[0][1]) for word in words)], timeout=60)
@@ -223,6 +223,9 @@ def test_a_finding_of_a_study(recorder, tmp_path):
     result = json.loads(done.stdout)
     assert [name.split("(")[1] for name in (look["name"] for look in result["looks"])] == ["failed)", "passed)"], result
     assert {look["node"] for look in result["looks"]} == {"bank"}
+    other = recorder.run([recorder.friday, "refine", study, "--message", "1"], timeout=120)
+    assert other.returncode == 0 and other.stdout.startswith("finding 1: bank receives `bob #` from bob, before it receives `ann #` from ann\nat message 1 of 2, bank receives `bob #`"), other
+    assert recorder.run([recorder.friday, "refine", study, "--message", "3"], timeout=120).returncode == 2
     # ann's deposit is about to be received: where it failed, bob's is there already.
     owners = next(each["values"] for each in result["differences"] if each["path"] == "account.owner")
     assert [owner.strip('"') for owner in owners] == ["bob", ""], result["differences"]
