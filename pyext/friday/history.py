@@ -81,17 +81,21 @@ def _reverse_continue(session: "Session", command: Command, filename: str | None
 
 
 def _reverse_until(session: "Session", expression: str, out: Output) -> None:
-    from .running import tell, watched  # written on top of this module
+    from .running import change_lines, tell, watched  # written on top of this module
     with watched(session, out):
         stop, until = session.run_back_until(compile_condition(expression, "until", session.namespace))
     if stop is not None:
         if until.holds:
             out(f"it was true here: {expression}")
         tell(session, stop, out, until.ids)
+        if until.holds and until.ended_by is not None:
+            out(f"the next write ends it:{change_lines(session, until.ended_by)[0][1:]}")
+        elif until.holds and stop.kind == "step":
+            out("the next instruction ends it: the group stood behind it")
     elif until.holds:
         out("the expression is already true here")
     else:
-        raise UsageError(f"not true at any place before this one, where the group stays: {expression}")
+        raise UsageError(f"not true at any place before this one, where the group stays: {expression}{until.doubt}")
 
 
 def _no_hit(session: "Session") -> str:

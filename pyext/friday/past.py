@@ -104,10 +104,11 @@ class Past:
         return self._run_back()
 
     def run_back_until(self, predicate: Callable[[], Any]) -> "tuple[Stop | None, UntilBack]":
-        """Runs the group back to the last place at which predicate() is true behind a write that changes what it reads from nodes.
-        Returns the Stop (None if predicate() is true where the group stands, or was true nowhere before; the group stands there then)
-        and an UntilBack, whose `holds` says whether it is true now. Stop points without a handler stop the group as usual. Raises as
-        reverse_continue() does, and what predicate raises."""
+        """Runs the group back to the last moment at which predicate() was true, directly before the write that ended it, and returns the Stop
+        (None if predicate() is true where the group stands, or was true nowhere before; the group stands there then) and an UntilBack:
+        `holds` says whether it is true now, `ended_by` is the Hit of that write or None, and `doubt` says, if it was true nowhere, what of
+        that is not certain, or is "". Stop points without a handler stop the group as usual. Raises as reverse_continue() does, and what
+        predicate raises."""
         self._check_stands()
         until = UntilBack(self, predicate)  # type: ignore[arg-type]
         return until.run_back(), until

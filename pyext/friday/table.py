@@ -59,7 +59,7 @@ OWNED: dict[str, Owned] = {
                       "continue until @2(srv.successor->id) == @4(srv.node.id)", repeats=True),
     "reverse-continue": Owned(9, "reverse-continue [COUNT | until PYTHON-EXPR]", "Runs the group back to the previous hit of a stop point, of any node; with COUNT, as often. "
                               "Also `rc`. The group stands there as after a run forward, so behind the store at a watchpoint. Stop points with a handler are "
-                              "passed over. With until, also back to the last place behind a write at which the Python expression is true.",
+                              "passed over. With until, also back to the last moment at which the Python expression was true: directly before the write that ended it.",
                               "reverse-continue until @2(srv.successor->id) == 4", repeats=True),
     "reverse-step": Owned(9, "[NODE] reverse-step [COUNT]", "Steps the selected node back to the line before, into functions; also `rs`. The other nodes "
                           "go back with it. Stop points on the way are passed over.", "3 reverse-step", nodes=True, repeats=True),

@@ -193,6 +193,7 @@ def test_handlers_and_functions_of_the_session_are_set_aside(ring, opened):
 
 PREDICATES = {
     "of one node": (lambda read: read(1, "srv.seq") % 7 == 3, [(1, "srv.seq")]),
+    "before the first write": (lambda read: read(1, "srv.seq") == 0, [(1, "srv.seq")]),
     "of two nodes": (lambda read: read(1, "srv.seq") > read(2, "srv.seq"), [(1, "srv.seq"), (2, "srv.seq")]),
     "by a branch": (lambda read: read(1, "srv.seq") % 5 == 1 and read(2, "srv.seq") % 2, [(1, "srv.seq"), (2, "srv.seq")]),
     "true only at the start": (lambda read: read(2, "srv.seq") == 0 and read(1, "srv.seq") == 0, [(1, "srv.seq"), (2, "srv.seq")]),
@@ -205,24 +206,25 @@ def stands(session):
 
 @pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 8)]])
 @pytest.mark.parametrize("which", PREDICATES)
-def test_run_back_until_finds_the_last_place_of_a_run_forward(ring, opened, which, seed):
+def test_run_back_until_finds_the_last_moment_of_a_run_forward(ring, opened, which, seed):
+    """From behind a write to the write that has ended it: the group stands directly before that one."""
     chance = random.Random(f"{which} {seed}")
     predicate, reads = PREDICATES[which]
 
-    def holds(session):
+    def holds(session, old=None):
         try:
-            return bool(predicate(session.read))
+            return bool(predicate(lambda node, text: old if old is not None and node == session.last_stop.node else session.read(node, text)))
         except friday.NodeNotStarted:
             return False
 
     session = opened(ring)
     session.set_checkpoints(True)
     points = [session.watch(text, nodes=[node]) for node, text in reads]
-    seen = []  # (the place, whether the predicate holds there)
+    seen = []  # (the place, whether the predicate holds before the write and behind it)
     while (stop := session.run()).kind == "watch":
-        seen.append((stands(session), holds(session)))
+        seen.append((stands(session), holds(session, session.changes(stop)[0].raw[0]), holds(session)))
     assert len(seen) > 30
-    wanted = sorted(chance.sample(range(5, len(seen)), 6))
+    wanted = [0, *sorted(chance.sample(range(5, len(seen)), 6))]
     session.restart()
     found = 0
     for number in range(wanted[-1] + 1):
@@ -233,17 +235,21 @@ def test_run_back_until_finds_the_last_place_of_a_run_forward(ring, opened, whic
             point.enable(False)
         here = stands(session)
         assert here == seen[number][0]
-        before = next((place for place, true in reversed(seen[:number]) if true), None)
+        ended = next((place for place, before, _ in reversed(seen[:number + 1]) if before), None)
         mark = session.mark()
         stop, until = session.run_back_until(lambda: predicate(session.read))
-        if seen[number][1]:
-            assert stop is None and until.holds and stands(session) == here
-        elif before is None:
-            assert stop is None and not until.holds and stands(session) == here
-        else:
-            assert until.holds and stands(session) == before and holds(session)
-            found += 1
         assert list(session.points.values()) == points
+        if seen[number][2]:
+            assert stop is None and until.holds and stands(session) == here
+        elif ended is None:
+            assert stop is None and not until.holds and not until.doubt and stands(session) == here
+        else:
+            assert until.holds and stop.kind == "step" and holds(session)
+            assert until.ended_by is None or f"{until.ended_by.new}" != f"{until.ended_by.old}"
+            for point in points:
+                point.enable()
+            assert session.run().kind == "watch" and stands(session) == ended
+            found += 1
         session.goto(mark)
         for point in points:
             point.enable()
@@ -276,6 +282,7 @@ def test_reverse_continue_until_at_the_console(ring, recorder):
     done = recorder.run([recorder.friday, "replay", ring.path, "--batch", "-x", recorder.directory / "ask"])
     assert "it was true here: @1(srv.seq) == 5\n" in done.stdout and "already true here" in done.stdout, done.stdout + done.stderr
     assert "5\n" in done.stdout.partition("it was true here")[2]
-    assert "not true at any place before this one, where the group stays: @1(srv.seq) > 5" in done.stderr
+    assert "the next write ends it: srv.seq: 5 -> 6\n" in done.stdout
+    assert "not true at any place before this one, where the group stays: @1(srv.seq) > 5\n" in done.stderr
     wrong = recorder.run([recorder.friday, "replay", ring.path, "--batch", "-ex", "rc until"])
     assert "usage: reverse-continue [COUNT | until PYTHON-EXPR]" in wrong.stderr

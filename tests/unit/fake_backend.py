@@ -505,6 +505,9 @@ class FakeBackend:
     def come_back(self):
         pass
 
+    def step_back(self, node):
+        return None
+
     def cut_named(self, place):
         return int(float(place))
 
@@ -515,7 +518,7 @@ class FakeBackend:
         return 0, position
 
     def position(self):
-        return f"0:{self.event(0) + 1}"
+        return f"0#{self.event(0) + 1}"
 
     def checkpoint(self):
         self.kept["kept"].append((self.done, self.clock, len(self.state), 0))

@@ -3,6 +3,7 @@ import pytest
 from fake_backend import Event
 from fake_console import feed, make
 
+import friday.until
 from friday.until import Until
 
 
@@ -96,6 +97,25 @@ def test_reverse_continue_until_may_not_read_what_handlers_change(capsys, settin
         [(0, {"x": 0})])
     feed(console, "reverse-continue until @0(x) == 5 and value")
     assert "`value` is what handlers collect" in capsys.readouterr().err
+
+
+def test_reverse_continue_until_says_what_it_cannot_decide(capsys, monkeypatch):
+    """What a container held before the first write to it is nowhere."""
+    console, backend = until_session([Event(0, None, {"x": 1}), Event(0, None, {"x": 2})], "py session.goto_end()", [(0, {"x": 0})])
+
+    def run_back(passed, accepts):
+        if accepts is not None:
+            backend.restart()
+            while (stop := backend.resume()).kind == "watch":
+                assert not accepts(stop)
+    backend.run_back = run_back
+
+    def unknown(hit):
+        raise friday.BadExpression("gone")
+    monkeypatch.setattr(friday.until, "_old_value", unknown)
+    feed(console, "reverse-continue until @0(x) == 7")
+    assert ("not true at any place before this one, where the group stays: @0(x) == 7; whether it was true before the first write to what it reads, at 1 s, is not "
+            "known: a write does not tell what a container or a text held before it. `goto 1` and look\n") in capsys.readouterr().err
 
 
 @pytest.fixture
