@@ -49,7 +49,12 @@ void bind_origin(py::module_& module) {
       .def("__str__", [](const Bytes& b) { return text_of(b); });
   py::class_<Hop::Input>(module, "Input")
       .def_readonly("bytes", &Hop::Input::bytes)
-      .def_property_readonly("value", [](const Hop::Input& i) { return to_bytes(i.value); });
+      .def_property_readonly("value", [](const Hop::Input& i) { return to_bytes(i.value); })
+      .def_readonly("part_at", &Hop::Input::part_at)
+      .def_readonly("part_of", &Hop::Input::part_of)
+      .def_property_readonly("mark",
+                             [](const Hop::Input& i) { return i.mark ? py::cast(text_of(*i.mark)) : py::none(); })
+      .def_readonly("written", &Hop::Input::written);
   py::class_<Hop>(module, "Hop")
       .def_property_readonly("how", [](const Hop& h) { return friday::name_of(h.how); })
       .def_property_readonly("node", [](const Hop& h) { return h.node.value; })

@@ -126,8 +126,11 @@ Result<bool> Origin::from_call(NodeId id, ThreadId thread) {
   if (is_other || !event.has_call())
     return end(How::lost, Addr{}, fmt::format("not followed further: written at {}", what.empty() ? "an event" : what));
   const auto written = written_at(event, wanted_);
-  if (written && leave_out(written->bytes)) return true;
-  if (written) follow_part(written->bytes);
+  if (written) {
+    FRIDAY_TRY(left_out, leave_out(written->bytes));
+    if (left_out) return true;
+    follow_written(written->bytes, written->bytes);
+  }
   if (written && written->transfer && written->transfer->direction == format::kIn)
     return from_transfer(event, *written->transfer, written->number, written->offset);
   if (written || (event.is_clock() && event.clock_address() <= wanted_.low && wanted_.low < event.clock_address() + 16))
@@ -144,15 +147,28 @@ Result<bool> Origin::from_transfer(const EventView& event, const format::Transfe
   const std::string where =
       fmt::format("received by {}, byte {} of {}", call_text(event->call), offset, transfer.length);
   const auto end_of = [](const Edge& edge) { return std::pair(edge.to, edge.to_event); };
-  for (const Edge& edge :
-       std::ranges::equal_range(session.schedule().edges(), std::pair(node_, event->index), {}, end_of)) {
+  // The bytes may have come by several sends: which part of them by this one.
+  const auto part_by = [&](const Edge& edge) {
     const MessagePlace& place = edge.place;
-    if (!is_message(edge.kind) || place.received_in != number || offset < place.received_at ||
-        offset >= place.received_at + edge.bytes)
-      continue;
-    const NodeInfo* sender = session.recording().find(edge.from);
-    FRIDAY_TRY_VOID(add(How::received, pc, fmt::format("{}, from node {} ({})", where, edge.from, sender->name)));
-    return from_send(edge, offset - place.received_at);
+    const uint64_t low = std::max(offset, place.received_at);
+    const uint64_t high = std::min(offset + wanted_.size, place.received_at + edge.bytes);
+    const bool is_here = is_message(edge.kind) && place.received_in == number && low < high;
+    return is_here ? Bytes{wanted_.in, wanted_.low + low - offset, high - low} : Bytes{};
+  };
+  const auto rank = [&](const Edge& edge) {
+    const Bytes part = part_by(edge);
+    return part.size == 0 ? std::tuple(false, false, uint64_t{0}) : std::tuple(matters(part), carries(part), part.size);
+  };
+  const auto edges = std::ranges::equal_range(session.schedule().edges(), std::pair(node_, event->index), {}, end_of);
+  const auto edge = std::ranges::max_element(edges, {}, rank);
+  if (const Bytes part = edge == edges.end() ? Bytes{} : part_by(*edge); part.size > 0) {
+    const uint64_t first = offset + part.low - wanted_.low;
+    const NodeInfo* sender = session.recording().find(edge->from);
+    follow_written(wanted_, part);
+    FRIDAY_TRY_VOID(add(How::received, pc,
+                        fmt::format("received by {}, byte {} of {}, from node {} ({})", call_text(event->call), first,
+                                    transfer.length, edge->from, sender->name)));
+    return from_send(*edge, first - edge->place.received_at);
   }
   FRIDAY_TRY(index, index_of(node_));
   FRIDAY_TRY(channels, channels_of(node_));

@@ -85,6 +85,7 @@ Result<std::vector<Hop>> Origin::follow(NodeId id, const Bytes& bytes, size_t mo
   for (unsigned bit = bits.first; bit < bits.first + bits.count; bit++) mask_[bit / 8] |= std::byte{1} << bit % 8;
   if (bits.count) bits_ = fmt::format("bits {} to {} of {}: ", bits.first, bits.first + bits.count - 1, 8 * bytes.size);
   left_out_ = 0;
+  others_.clear();
   instructions_ = 0;
   found_ = &found;
   FRIDAY_TRY(value, read(bytes));
@@ -114,7 +115,8 @@ Result<Hop*> Origin::add(How how, Addr pc, const std::string& text) {
                    .part_at = part_at_,
                    .part_of = value_.size() == part_of_ ? 0 : part_of_,
                    .swapped = std::exchange(swapped_, false),
-                   .text = std::exchange(bits_, {}) + text});
+                   .text = std::exchange(bits_, {}) + text,
+                   .inputs = std::exchange(others_, {})});
   part_at_ = 0;
   part_of_ = value_.size();
   left_out_ = 0;
@@ -254,11 +256,10 @@ Result<bool> Origin::from_copy(const Instruction& store, const user_regs_struct&
   }
   executed.push_back({store, before});
   const auto copy = last_copy(executed, after, wanted_);
-  if (!copy || copy->part.size * 2 < wanted_.size) return false;
+  if (!copy || what_says_more(copy->part)) return false;
   const auto there = read(copy->source);
-  const auto followed = std::span(value_).subspan(copy->part.low - wanted_.low, copy->part.size);
-  if (!there || !std::ranges::equal(*there, followed)) return false;
-  follow_part(copy->part);
+  if (!there || !std::ranges::equal(*there, value_of(copy->part))) return false;
+  follow_written(copy->part, copy->part);
   FRIDAY_TRY_VOID(add(How::copied, Addr{store.address}, fmt::format("copied from {}", text_of(copy->source))));
   narrow({.part = wanted_, .from = copy->source});
   return true;
@@ -289,6 +290,11 @@ void Origin::follow_part(const Bytes& part) {
   narrow({.part = part, .from = part});
 }
 
+// The value of a part of the bytes.
+std::span<const std::byte> Origin::value_of(const Bytes& part) const {
+  return std::span(value_).subspan(part.low - wanted_.low, part.size);
+}
+
 // Whether some of the bits that are followed are in this part of the bytes.
 bool Origin::matters(const Bytes& part) const {
   if (mask_.empty()) return true;
@@ -296,15 +302,61 @@ bool Origin::matters(const Bytes& part) const {
   return std::any_of(first, first + static_cast<ptrdiff_t>(part.size), [](std::byte b) { return b != std::byte{}; });
 }
 
-// If the last write covered less than half of the bytes, follows the rest from here on, since it says more of the
-// value. Returns whether it does.
-bool Origin::leave_out(const Bytes& written) {
-  if (wanted_.in != Bytes::In::memory || written.size * 2 >= wanted_.size || left_out_ == kMostOmitted) return false;
-  const Bytes below{wanted_.in, wanted_.low, written.low - wanted_.low};
-  const Bytes above{wanted_.in, written.high(), wanted_.high() - written.high()};
-  const Bytes& rest = below.size >= above.size ? below : above;
-  if (!matters(rest)) return false;
-  follow_part(rest);
+// Whether a part of the bytes is not all zeros.
+bool Origin::carries(const Bytes& part) const {
+  return std::ranges::any_of(value_of(part), [](std::byte b) { return b != std::byte{}; });
+}
+
+// The bytes below and above those that a write has written.
+std::pair<Bytes, Bytes> Origin::around(const Bytes& written) const {
+  return {{wanted_.in, wanted_.low, written.low - wanted_.low},
+          {wanted_.in, written.high(), wanted_.high() - written.high()}};
+}
+
+// The part of the other bytes that is to be followed rather than what a write has written: the one that is not all
+// zeros, since that makes the value; if both or none are, the larger one. None if the written part is to be followed.
+std::optional<Bytes> Origin::what_says_more(const Bytes& written) const {
+  const auto [below, above] = around(written);
+  const auto rank = [&](const Bytes& part) { return std::tuple(matters(part), carries(part), part.size); };
+  const Bytes& rest = rank(below) >= rank(above) ? below : above;
+  if (rest.size == 0 || !matters(rest)) return std::nullopt;
+  const bool more = carries(rest) != carries(written) ? carries(rest) : written.size * 2 < wanted_.size;
+  return more ? std::optional(rest) : std::nullopt;
+}
+
+// Keeps a part that is not followed, for the next hop.
+void Origin::set_aside(const Bytes& part, bool written, std::optional<Position> mark) {
+  if (part.size == 0 || !matters(part)) return;
+  const auto value = value_of(part);
+  others_.push_back({.bytes = part,
+                     .value = {value.begin(), value.end()},
+                     .part_at = part_at_ + part.low - wanted_.low,
+                     .part_of = part_of_,
+                     .mark = mark,
+                     .written = written});
+}
+
+// From here on follows only a part of what the write has written, before which the group stands.
+void Origin::follow_written(const Bytes& written, const Bytes& part) {
+  const auto [below, above] = around(written);
+  set_aside(below, false);
+  set_aside({wanted_.in, written.low, part.low - written.low}, true);
+  set_aside({wanted_.in, part.high(), written.high() - part.high()}, true);
+  set_aside(above, false);
+  follow_part(part);
+}
+
+// If other bytes say more of the value than what the last write has written, follows these from here on. Returns
+// whether it does.
+Result<bool> Origin::leave_out(const Bytes& written) {
+  if (wanted_.in != Bytes::In::memory || left_out_ == kMostOmitted) return false;
+  const auto rest = what_says_more(written);
+  if (!rest) return false;
+  FRIDAY_TRY(mark, backward_.position());
+  const auto [below, above] = around(written);
+  set_aside(written, true, mark);
+  set_aside(*rest == below ? above : below, false, mark);
+  follow_part(*rest);
   left_out_++;
   return true;
 }
@@ -314,15 +366,16 @@ Result<bool> Origin::take(const std::vector<Piece>& pieces, const Instruction& i
                           const user_regs_struct& before) {
   // The longest piece that is worth following.
   const auto rank = [&](const Piece& piece) {
-    return std::tuple(matters(piece.part), piece.how != Piece::How::extended, piece.part.size);
+    return std::tuple(matters(piece.part), carries(piece.part), piece.how != Piece::How::extended, piece.part.size);
   };
   const Piece& piece = *std::ranges::max_element(pieces, {}, rank);
   const Addr pc{instruction.address};
   const bool in_memory = wanted_.in == Bytes::In::memory;
-  if (in_memory &&
-      leave_out({wanted_.in, pieces.front().part.low, pieces.back().part.high() - pieces.front().part.low}))
-    return true;
-  follow_part(piece.part);
+  const Bytes written{wanted_.in, pieces.front().part.low, pieces.back().part.high() - pieces.front().part.low};
+  FRIDAY_TRY(left_out, leave_out(written));
+  if (left_out) return true;
+  if (in_memory) follow_written(written, piece.part);
+  else follow_part(piece.part);
   switch (piece.how) {
     case Piece::How::copied: {
       if (in_memory) FRIDAY_TRY_VOID(add(How::copied, pc, fmt::format("copied from {}", text_of(piece.from))));
@@ -333,8 +386,10 @@ Result<bool> Origin::take(const std::vector<Piece>& pieces, const Instruction& i
     }
     case Piece::How::computed: {
       FRIDAY_TRY(hop, add(How::computed, pc, fmt::format("computed by {}", text_of(instruction))));
+      std::vector<Hop::Input> inputs;
       for (const Bytes& input : inputs_of(instruction, before))
-        if (auto value = read(input)) hop->inputs.push_back({input, std::move(*value)});
+        if (auto value = read(input)) inputs.push_back({input, std::move(*value)});
+      hop->inputs.insert(hop->inputs.begin(), inputs.begin(), inputs.end());
       return false;
     }
     case Piece::How::constant: return end(How::constant, pc, fmt::format("the constant of {}", text_of(instruction)));

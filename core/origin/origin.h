@@ -42,10 +42,16 @@ struct Hop {
     begin,     // it was in `bytes` when the recording of the node began
     lost,      // it is not followed further, for the reason in `text`
   };
-  // What an instruction has computed with, before it.
+  // What can be followed instead. Of `computed`: what the instruction has computed with, before it. Of a hop that is
+  // only a part of what was followed: the other parts, which other writes have brought.
   struct Input {
     Bytes bytes;
     std::vector<std::byte> value;
+    // Of another part: it begins at this byte of so many, and is followed from `mark`; if `written`, from behind the
+    // instruction or call there, which has written it. Without a mark, from that of the hop.
+    uint64_t part_at = 0, part_of = 0;
+    std::optional<Position> mark{};
+    bool written = false;
   };
   How how = How::lost;
   NodeId node{};
@@ -126,8 +132,15 @@ class Origin {
   Result<bool> check_source();
   void narrow(const Piece& piece);
   void follow_part(const Bytes& part);
-  bool leave_out(const Bytes& written);
+  // Which of the bytes, of which a write has written a part, carry the value. origin.cc
+  std::pair<Bytes, Bytes> around(const Bytes& written) const;
+  std::optional<Bytes> what_says_more(const Bytes& written) const;
+  Result<bool> leave_out(const Bytes& written);
+  void set_aside(const Bytes& part, bool written, std::optional<Position> mark = {});
+  void follow_written(const Bytes& written, const Bytes& part);
+  std::span<const std::byte> value_of(const Bytes& part) const;
   bool matters(const Bytes& part) const;
+  bool carries(const Bytes& part) const;
   bool are_followed(std::span<const std::byte> bytes) const;
   bool changes_bits(const WatchHit& hit) const;
   bool is_in_file(const Mapping& mapping) const;
@@ -150,8 +163,9 @@ class Origin {
   uint64_t part_of_ = 0;  // how many bytes that value has
   bool swapped_ = false;  // bytes were reversed since that hop
   const std::function<void(const Hop&)>* found_ = nullptr;
-  int left_out_ = 0;           // how often bytes were left out since the last hop
-  uint64_t instructions_ = 0;  // that were looked at
+  int left_out_ = 0;                // how often bytes were left out since the last hop
+  std::vector<Hop::Input> others_;  // the parts that were not followed since then
+  uint64_t instructions_ = 0;       // that were looked at
   std::map<NodeId, TraceIndex> indexes_;
   std::map<NodeId, ChannelTable> channels_;
 };

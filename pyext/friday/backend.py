@@ -52,6 +52,10 @@ class Bytes(Protocol):
 class Input(Protocol):
     bytes: Bytes
     value: "builtins.bytes"
+    part_at: int
+    part_of: int  # 0: no part
+    mark: str | None
+    written: bool
 
 
 class Hop(Protocol):

@@ -191,9 +191,13 @@ def _lines(session: "Session", hops: "list[Hop]") -> list[str]:
     for number, hop in enumerate(hops, 1):
         rows.append((str(number), hop.node.name, hop_place(hop), hop.shown, hop.text))
     lines = table(rows)
-    if hops and (inputs := hops[-1].inputs):
-        lines.append("computed from " + ", ".join(f"{_input_text(session, hops[-1].node, each.name)} = {bytes_text(each.value)} (`origin {len(hops)}.{number}`)"
-                                                 for number, each in enumerate(inputs, 1)))
+    for number, hop in enumerate(hops, 1):
+        computed, parts = ([f"{each.name if is_part else _input_text(session, hop.node, each.name)} = {bytes_text(each.value)} (`origin {number}.{which}`)"
+                            for which, each in enumerate(hop.inputs, 1) if each.is_part == is_part] for is_part in (False, True))
+        if computed:
+            lines.append("computed from " + ", ".join(computed))
+        if parts:
+            lines.append(f"hop {number} is a part of the value; the rest: " + ", ".join(parts))
     return lines
 
 
@@ -223,7 +227,7 @@ def hop(session: "Session", number: int) -> "Hop":
 def _input(session: "Session", number: int, which: int) -> "tuple[Hop, Input]":
     chosen = hop(session, number)
     if not 1 <= which <= len(chosen.inputs):
-        raise UsageError(f"hop {number} has " + (f"the inputs 1 to {len(chosen.inputs)}" if chosen.inputs else "no inputs: only what was computed has some"))
+        raise UsageError(f"hop {number} has " + (f"the inputs 1 to {len(chosen.inputs)}" if chosen.inputs else "no inputs: only what was computed, or is a part of a value, has some"))
     return chosen, chosen.inputs[which - 1]
 
 

@@ -10,7 +10,7 @@ from .containers import text_of
 from .differences import shown
 from .errors import BadExpression, ComponentDied, Error, NoSymbol, UsageError
 from .frames import caller_place, own_code
-from .spans import START, check, go_to, remembered
+from .spans import START, check, go_to, remembered, undisturbed
 from .values import c_escape, c_quote
 
 if TYPE_CHECKING:
@@ -36,10 +36,15 @@ _BRACKETS = re.compile(r"\([^()\[\]]*\)|\[[^()\[\]]*\]")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What an instruction has computed with: `name` is a register or an address, and `value` the bytes that were there."""
+    """What an instruction has computed with: `name` is a register or an address, and `value` the bytes that were there. Or, of a hop that is
+    only a part of what was followed, another part of it (`is_part`), with `name` such as "byte 1 of 4": followed from `mark`, or if it was
+    `written` there, from behind that instruction or call."""
     name: str
     value: bytes
     at: "Bytes"
+    is_part: bool = False
+    mark: str = ""
+    written: bool = False
 
     def __repr__(self) -> str:
         return f"<input {self.name} = {bytes_text(self.value)}>"
@@ -52,7 +57,8 @@ class Hop:
     `mark`: the place, for `goto`. `place`: the function and line, or "". `caller`: if that is in a library, where the program's own code
     has called it, or "". `value`: the bytes that are followed; `shown`: these as text, by
     the type of the expression where they are its whole value. `text`: what happened.
-    `inputs`: of "computed"; `session.origin((hop, hop.inputs[0]))` follows one."""
+    `inputs`: of "computed" what it was computed with, and then, of a part of a value, the other parts;
+    `session.origin((hop, hop.inputs[0]))` follows one."""
     how: str
     node: "Node"
     mark: str
@@ -193,6 +199,12 @@ def _callers(session: "Session", raw: "Sequence[Any]") -> dict[str, str]:
     return callers
 
 
+def _input(raw: Any, type_: "Type | None", mark: str) -> Input:
+    if not raw.part_of:
+        return Input(str(raw.bytes), raw.value, raw.bytes, mark=mark)
+    return Input(_part(type_, raw.part_at, len(raw.value), raw.part_of)[0], raw.value, raw.bytes, True, raw.mark or mark, raw.written)
+
+
 def _hops(session: "Session", raw: "Sequence[Any]", type_: "Type | None", is_text: bool) -> list[Hop]:
     """`type_`: of the value that is followed; None if it is not known. is_text: it is the characters of a string."""
     hops = []
@@ -201,11 +213,12 @@ def _hops(session: "Session", raw: "Sequence[Any]", type_: "Type | None", is_tex
         text = each.text
         if each.swapped:
             type_ = None
+        whole = type_
         if each.part_of:
             part, type_ = _part(type_, each.part_at, len(each.value), each.part_of)
             text = f"{part}: {text}"
         hops.append(Hop(each.how, session.nodes.all[each.node], each.mark, session.backend.location(each.node, each.pc) if each.pc else "", each.value, text,
-                        tuple(Input(str(one.bytes), one.value, one.bytes) for one in each.inputs), each.thread, _text(each.value) if is_text else _shown(type_, each.value),
+                        tuple(_input(one, whole, each.mark) for one in each.inputs), each.thread, _text(each.value) if is_text else _shown(type_, each.value),
                         callers.get(each.mark, "")))
     return hops
 
@@ -262,7 +275,10 @@ def origin(session: "Session", what: "str | tuple[Hop, Input]", node: Any, most:
             place = _place_of(session, where, what)
         else:
             hop, chosen = what
-            go_to(session, hop.mark)
+            go_to(session, chosen.mark)
             where, place = int(hop.node), _Place(chosen.at.where, chosen.at.low, chosen.at.size)
+            if chosen.written:
+                with undisturbed(session):
+                    session.backend.step(where, "stepi")
         raw = session._search(lambda: session.backend.origin(where, place.kind, place.low, place.size, place.bits, most, found))
         return _hops(session, raw, place.type, place.is_text)

@@ -36,7 +36,7 @@ class Change:
 
 
 @contextlib.contextmanager
-def _undisturbed(session: "Session") -> Iterator[None]:
+def undisturbed(session: "Session") -> Iterator[None]:
     """Sets the user's stop points and functions aside."""
     enabled = [point for point in session.points.values() if point.enabled and not point.deleted]
     kept = session.at_end_functions, session.at_exit_functions, session.on_exit
@@ -101,7 +101,7 @@ class First:
         session = self._session
         check(session, "first")
         try:
-            with session.states.set_aside(), _undisturbed(session), _checkpoints(session):
+            with session.states.set_aside(), undisturbed(session), _checkpoints(session):
                 return self._search()
         finally:
             session.states.arrived()
@@ -226,7 +226,7 @@ def when(session: "Session", expression: str, nodes: Any = None) -> list[Change]
         if len(found) == MOST_CHANGES:
             session.stop()
 
-    with _undisturbed(session), remembered(session):
+    with undisturbed(session), remembered(session):
         session.restart()
         try:
             point = session.watch(expression, changed, nodes=nodes)

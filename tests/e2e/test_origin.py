@@ -1,5 +1,6 @@
 """`origin`: values whose way is known are followed back to where they were planted, through nodes, copies, messages and parts of messages."""
 import json
+import subprocess
 
 import pytest
 from console_support import PROMPT, Terminal
@@ -91,6 +92,65 @@ def test_a_copy_by_several_moves_is_followed_as_a_whole(texts, copy, source):
     assert hops[-1].how == "computed" and "plant" in hops[-1].place, hops
 
 
+@pytest.fixture
+def in_parts(recorder, tmp_path, opened):
+    """Numbers whose bytes come from different writes."""
+    source = tmp_path / "in_parts.c"
+    source.write_text("""#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+volatile unsigned seed = 5;
+volatile int by_stores;
+unsigned long by_messages;
+__attribute__((noinline)) unsigned char plant(void) { return (unsigned char)(seed * 20 + 1); }
+__attribute__((noinline)) unsigned plant_upper(void) { return seed * 3; }
+__attribute__((noinline)) void arrived(void) { __asm__ volatile(""); }
+int main(void) {
+  volatile unsigned char *bytes = (volatile unsigned char *)&by_stores;
+  by_stores = 0x01000000;
+  bytes[0] = plant();
+  bytes[3] = 0;
+  int ends[2];
+  socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+  unsigned parts[2] = {0, plant_upper()};
+  if (fork() == 0) {
+    write(ends[0], parts, 4);
+    write(ends[0], parts + 1, 4);
+    _exit(0);
+  }
+  wait(0);
+  read(ends[1], &by_messages, 8);
+  arrived();
+}
+""")
+    subprocess.run(["gcc", "-g", "-O1", "-w", "-o", tmp_path / "in_parts", source], check=True)
+    session = opened(recorder.record([tmp_path / "in_parts"], name="in_parts", cwd=tmp_path))
+    session.set_checkpoints(True)
+    break_at(session, "arrived")
+    return session
+
+
+def test_of_a_number_the_bytes_that_are_not_zero_are_followed_and_the_others_can_be(in_parts):
+    before = place(in_parts)
+    hops = in_parts.origin("by_stores")
+    assert "plant" in hops[-1].place and hops[0].text.startswith("byte 0 of 4: "), hops
+    last, rest = hops[0].inputs  # in the order in which going back has met them
+    assert (last.name, last.value, last.is_part, last.written) == ("byte 3 of 4", b"\0", True, True)
+    assert (rest.name, rest.value, rest.is_part, rest.written) == ("bytes 1 to 2 of 4", b"\0\0", True, False)
+    (latest,) = in_parts.origin((hops[0], last))
+    assert latest.how == "constant" and "movb" in latest.text, "the store of 0, not the one of 0x01000000 before it"
+    (earliest,) = in_parts.origin((hops[0], rest))
+    assert earliest.how == "constant" and "0x1000000" in earliest.text and place(in_parts) == before
+
+
+def test_of_a_number_that_came_by_two_sends_the_part_that_is_not_zero_is_followed(in_parts):
+    hops = in_parts.origin("by_messages")
+    received = next(hop for hop in hops if hop.how == "received")
+    assert "plant_upper" in hops[-1].place and received.text.startswith("bytes 4 to 7 of 8: "), hops
+    (lower,) = received.inputs
+    assert lower.name == "bytes 0 to 3 of 8" and [hop.how for hop in in_parts.origin((received, lower))][:2] == ["received", "sent"]
+
+
 def test_memory_that_was_given_back(planted):
     """What the program has left there is followed as before; what the allocator keeps there is its own; what is not mapped any more is said."""
     before = place(planted)
@@ -135,7 +195,12 @@ def test_a_value_in_a_file_is_followed_to_who_wrote_it(planted):
 def test_a_value_in_a_pipe_of_the_nodes_own(planted):
     hops = planted.origin("by_own_pipe", node=SINK)
     assert messages(hops) == ["received", "sent"] and "plant_in_pipe" in hops[-1].place and {int(hop.node) for hop in hops} == {SINK}, hops
-    assert "byte 12 of what it writes" in next(hop.text for hop in hops if hop.how == "sent")  # its second half came by itself
+    assert "byte 8 of what it writes" in next(hop.text for hop in hops if hop.how == "sent")
+    received = next(hop for hop in hops if hop.how == "received")
+    (upper,) = received.inputs  # its second half, which is zero, came by itself
+    hops = planted.origin((received, upper))
+    assert (upper.name, upper.value, upper.written) == ("bytes 4 to 7 of 8", bytes(4), True)
+    assert "byte 12 of what it writes" in next(hop.text for hop in hops if hop.how == "sent")
 
 
 def test_what_has_no_way_back_says_why(planted):
