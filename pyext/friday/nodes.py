@@ -229,6 +229,10 @@ class Nodes:
     def _item(self, item: str, every: bool) -> Collection[Node]:
         span = _RANGE.match(item)
         if span:
+            first, last = min(self._by_id), max(self._by_id)
+            low, high = int(span[1]), int(span[2])
+            if missing := [f"{a}-{b}" if a < b else f"{a}" for a, b in ((low, min(high, first - 1)), (max(low, last + 1), high)) if a <= b]:
+                raise NoNode(f"no node {' and '.join(missing)}, which `{item}` names; the recording has nodes {first} to {last}")
             return [node for node in self._all if int(span[1]) <= node <= int(span[2])]
         if item == "all":
             return self._group("*", every)

@@ -28,7 +28,7 @@ def ring():
 
 
 @pytest.mark.parametrize("text,every,ids", [
-    ("0", False, [0]), ("0,4", False, [0, 4]), ("0-9,!3", False, [0, 1, 2, 4, 5]), ("!3", False, [0, 2, 4]),
+    ("0", False, [0]), ("0,4", False, [0, 4]), ("0-5,!3", False, [0, 1, 2, 4, 5]), ("!3", False, [0, 2, 4]),
     ("redis-*", False, [2, 3, 4]), ("redis-*", True, [1, 2, 3, 4]), ("redis-?", False, [2, 4]),
     ("all", False, [0, 2, 3, 4]),
     ("redis-1", False, [4]), ("redis-1", True, [1, 4]), ("redis-1#2", True, [4]), ("redis-1/child-1", True, [3]),
@@ -38,7 +38,7 @@ def test_node_lists(ring, text, every, ids):
 
 
 def test_bad_node_lists_say_what_is_wrong(ring):
-    for text, message in (("redis-3", "the nearest is `redis-"), ("9", "nodes 0 to 5"), ("7-9", "names no node"),
+    for text, message in (("redis-3", "the nearest is `redis-"), ("9", "nodes 0 to 5"), ("4-9", "no node 6-9, which `4-9` names; the recording has nodes 0 to 5"), ("3-1", "names no node"),
                           ("0,,1", "empty item"), ("x*", "names no node")):
         with pytest.raises(friday.Error, match=message):
             ring.nodes.parse(text)
