@@ -81,9 +81,14 @@ def _arguments(session: "Session", verb: str, rest: str, command: str, line: str
             return _starting(typed, session.aliases), True
         case "save":
             return None if rest.startswith("session") and line[-1:].isspace() or " " in rest else (_starting(typed, {"session"}), True)
-        case "continue" if rest == "until" and line[-1:].isspace() or rest.startswith("until "):
+        case "origin" | "when":  # gdb knows neither, and completes their expressions as those of `print`
+            text = f"print {rest}{line[len(line.rstrip()):]}" if rest else "print "
+            return _starting(typed, _after(_gdb(session, text), text, typed)), False
+        case "first":
             return _python(session, line, start)
-        case "continue":
+        case "continue" | "reverse-continue" if rest == "until" and line[-1:].isspace() or rest.startswith("until "):
+            return _python(session, line, start)
+        case "continue" | "reverse-continue":
             return _starting(typed, {"until"}), True
         case "set" if rest == "sync" and line[-1:].isspace() or rest.startswith("sync "):
             return _starting(typed, SYNCS), False
