@@ -33,7 +33,7 @@ int replay(const ReplayCommandOptions& options) {
         "batch"_a = options.batch, "symbols"_a = options.symbols, "unconfined"_a = options.unconfined);
     if (py::isinstance<py::int_>(console)) return console.cast<int>();
     if (terminal) console.attr("greet")();
-    if (!options.at.empty()) console.attr("feed")("goto " + options.at);
+    if (!options.at.empty()) console.attr("goto_first")(options.at, "--at");
     for (const std::string& file : options.files)
       if (!console.attr("done").cast<bool>()) console.attr("source")(file);
     for (const std::string& line : options.lines)

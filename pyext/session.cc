@@ -80,6 +80,7 @@ void bind_session(py::module_& module) {
       .def("outputs", &Session::outputs)
       .def("output", &Session::output)
       .def("find_time", &Session::find_time)
+      .def("end_time", &Session::end_time)
       .def("clock_span", &Session::clock_span)
       .def("find_clock", &Session::find_clock)
       .def("sync", &Session::sync)

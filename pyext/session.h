@@ -237,14 +237,19 @@ class Session {
   }
 
   uint64_t event_count(uint32_t node) { return replay().schedule().event_count(known_node(node)); }
+  // The logical time of the last event, in seconds.
+  double end_time() {
+    const auto& order = replay().schedule();
+    if (order.event_count() == 0) return 0;
+    const Mark last = order.at_position(order.event_count() - 1);
+    return static_cast<double>(order.time_of(last.node, last.event).l - order.origin()) / 1e9;
+  }
   // Returns (node, event) of the first event at or after `seconds`; if these are negative, so long before the last one.
+  // None if the recording has no such time.
   std::optional<std::pair<uint32_t, uint64_t>> find_time(double seconds) {
     const auto& order = replay().schedule();
-    if (seconds < 0 && order.event_count() > 0) {
-      const Mark last = order.at_position(order.event_count() - 1);
-      const int64_t end = order.time_of(last.node, last.event).l - order.origin();
-      seconds = std::max(0.0, static_cast<double>(end) / 1e9 + seconds);
-    }
+    if (seconds < 0) seconds += end_time();
+    if (seconds < 0) return std::nullopt;
     const uint64_t position = order.position_at(seconds);
     if (position >= order.event_count()) return std::nullopt;
     const Mark mark = order.at_position(position);

@@ -148,7 +148,9 @@ class Backend(Protocol):
         recording has of it, and how many it lacks behind these."""
     def find_time(self, seconds: float) -> tuple[int, int] | None:
         """(node, event) of the group's first event at or after a logical time or, if it is negative, so many seconds before the last event;
-        None when there is none."""
+        None when the recording has no such time."""
+    def end_time(self) -> float:
+        """The logical time of the last event, in seconds."""
     def clock_span(self, node: int) -> tuple[float, float]:
         """The real times of the node's first and last event, as in `real_time`."""
     def find_clock(self, node: int, seconds: float) -> int | None:

@@ -25,7 +25,7 @@ from .backend import Stop
 from .commands import Command, Quit
 from .errors import ComponentDied, Divergence, Error, NodeNotStarted, OutOfScope, UsageError
 from .handlers import compile_script
-from .running import ended_line, is_helper, tell_helpers
+from .running import ended_line, goto_first, is_helper, tell_helpers
 from .runner import BAD_INPUT, DIED, DIVERGED, Refused, open_session
 from .points import StopPoint
 from .sessions import Session
@@ -137,6 +137,10 @@ class Console:
         if self._block is not None:
             self._guard(self._finish_at_end)
         self.done = True
+
+    def goto_first(self, place: str, option: str) -> None:
+        """Goes to the place that an option of the command line names."""
+        self._guard(goto_first, self.session, place, option, self.out)
 
     def source(self, path: str) -> None:
         self._guard(commands.source, self.session, path, self.out)

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 _SIZE = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
 _MOST_ROWS = 20
 _INPUT = re.compile(r"(\d+)\.(\d+)")
+_HOP = re.compile(r"hop\s+(\d+)")
 _SYMBOL = re.compile(r"(\S+(?: \+ \d+)?) in section ")  # gdb's answer to `info symbol`
 _MARK = re.compile(r"start|\d+#\d+(:0x[0-9a-f]+(\+\d+)?\*\d+)?")
-PLACES = ("event", "message", "output", "hop", "end")  # words that `goto` knows
+PLACES = ("event", "message", "output", "hop", "when", "end")  # words that `goto` knows
 
 
 def _mib(size: int) -> str:
@@ -114,11 +115,13 @@ def goes_to(session: "Session", text: str) -> str | None:
 
 
 def _bookmark(session: "Session", command: Command, filename: str | None, out: Output) -> None:
-    name, *mark = command.rest.split() or [str(next(n for n in itertools.count(1) if str(n) not in session.bookmarks))]
+    from .running import is_time  # written on top of this module
+    name, *mark = command.rest.split() or [next(name for n in itertools.count(1) if (name := f"b{n}") not in session.bookmarks)]
     if len(mark) > 1 or mark and not _MARK.fullmatch(mark[0]):
         raise UsageError("usage: bookmark [NAME [MARK]]; a mark is NODE#EVENT or NODE#EVENT:0xADDRESS*TIMES, for example 3#1234")
-    if _MARK.fullmatch(name) or name in PLACES or name in OWNED["goto"].usage.split():
-        raise UsageError(f"`goto {name}` goes elsewhere, so a bookmark cannot have that name")
+    if is_time(name) or _MARK.fullmatch(name) or name in PLACES or name in OWNED["goto"].usage.split():
+        kind = "a time" if is_time(name) else "a mark" if _MARK.fullmatch(name) else "another place"
+        raise UsageError(f"`goto {name}` would mean {kind}, so a bookmark cannot have that name: begin it with another letter, such as `at-{name}`")
     session.bookmarks[name] = mark[0] if mark else session.mark()
     out(f"bookmark {name} is {session.bookmarks[name]}")
 
@@ -158,8 +161,10 @@ def _when(session: "Session", command: Command, filename: str | None, out: Outpu
     if not changes:
         out(f"no write changes {command.rest} in this recording")
         return
-    for line in table([("time", "node", "change", "in"), *((f"{float(each.logical_time):.6f} s", each.node.name, cut(f"{shown(each.old)} -> {shown(each.new)}"),
-                                                            brief(each.place)) for each in changes)]):
+    session.changes_listed = changes
+    for line in table([("number", "time", "node", "change", "in"), *(
+            (str(number), f"{float(each.logical_time):.6f} s", each.node.name, cut(f"{shown(each.old)} -> {shown(each.new)}"), brief(each.place))
+            for number, each in enumerate(changes, 1))]):
         out(line)
     if len(changes) == MOST_CHANGES:
         out(f"and more: only the first {MOST_CHANGES} are listed")
@@ -206,6 +211,10 @@ def _origin(session: "Session", command: Command, filename: str | None, out: Out
     if not command.rest:
         raise UsageError(f"usage: {OWNED['origin'].usage}")
     what: Any = command.rest
+    if number := _HOP.fullmatch(command.rest):
+        inputs = hop(session, int(number[1])).inputs
+        raise UsageError(f"`origin` takes an expression of the program: `goto hop {number[1]}` goes to this hop" + (
+            f", and `origin {number[1]}.1` follows {inputs[0].name}" if inputs else ""))
     if chosen := _INPUT.fullmatch(command.rest):
         what = _input(session, int(chosen[1]), int(chosen[2]))
     with watched(session, out):
@@ -222,6 +231,19 @@ def hop(session: "Session", number: int) -> "Hop":
     if not 1 <= number <= len(session.hops):
         raise UsageError(f"there is no hop {number}: " + (f"the last `origin` has the hops 1 to {len(session.hops)}" if session.hops else "`origin EXPR` makes them"))
     return session.hops[number - 1]
+
+
+def change_mark(session: "Session", number: int) -> str:
+    """The mark of a change that the last `when` has listed, by its number."""
+    listed = session.changes_listed
+    if not 1 <= number <= len(listed):
+        raise UsageError(f"there is no change {number}: " + (f"the last `when` has listed 1 to {len(listed)}" if listed else "`when EXPR` lists changes"))
+    change = listed[number - 1]
+    if change.mark is None:
+        before = 0 if change.event is None else change.event + 1
+        raise UsageError(f"change {number} has no mark, because nobody has counted at a write of this kind: it is before event {before} of node {change.node} "
+                         f"(`goto event {before} {change.node}`)")
+    return change.mark
 
 
 def _input(session: "Session", number: int, which: int) -> "tuple[Hop, Input]":

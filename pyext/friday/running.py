@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any, Collection
 
 from .answers import WIDE, Output, counted, cut, named, seconds, shown
-from .commands import Command, Verb, forward, nearest
+from .commands import Command, Verb, execute, forward, nearest
 from .containers import Items, Map
 from .differences import differences
-from .errors import Error, NoSymbol, UsageError
+from .errors import Error, NoNode, NoSymbol, UsageError
 from .frames import caller_of, frame_of, is_of_system
 from .handlers import compile_condition
-from .history import PLACES, goes_to, hop, set_checkpoints
+from .history import PLACES, change_mark, goes_to, hop, set_checkpoints
 from .info import not_searched, regular
 from .progress import ProgressLine
 from .signals import crash_lines, described
@@ -280,6 +280,14 @@ def _advance(session: "Session", command: Command, filename: str | None, out: Ou
     tell(session, stop, out)
 
 
+def goto_first(session: "Session", place: str, option: str, out: Output) -> None:
+    """Goes to the place that an option of the command line names. Its errors name the option."""
+    try:
+        execute(session, f"goto {place}", show=out)
+    except (UsageError, NoNode) as error:
+        raise UsageError(f"{option} {place}: {error.message}") from None
+
+
 def _restart(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     session.restart()
     out(_restarted(session))
@@ -291,8 +299,9 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
         if command.nodes is not None:
             raise UsageError("name the node before `goto` or after the time, not in both places")
         command = Command(words[-1], command.verb, " ".join(words[:-1]), "", command.line, command.block_line)
-    if words[:1] == ["hop"] and len(words) == 2 and words[1].isdigit():
-        _goto_mark(session, command, hop(session, int(words[1])).mark, out)
+    if words[:1] in (["hop"], ["when"]) and len(words) == 2 and words[1].isdigit():
+        number = int(words[1])
+        _goto_mark(session, command, hop(session, number).mark if words[0] == "hop" else change_mark(session, number), out)
         return
     if mark := goes_to(session, command.rest):
         _goto_mark(session, command, mark, out)
@@ -324,12 +333,13 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
     elif _SECONDS.match(command.rest):
         found = session.backend.find_time(float(command.rest.rstrip("s ")))
         if found is None:
-            raise UsageError(f"the recording ends before {command.rest.rstrip('s ')} s: `goto end` goes to its end")
+            end = session.backend.end_time()
+            raise UsageError(f"the recording has no time {command.rest.rstrip('s ')} s: it goes from 0 to {end:.3f} s, or from -{end:.3f} to 0 s before its end; "
+                             "`restart` goes to its start and `goto end` to its end")
         node, event = session.nodes.all[found[0]], found[1]
         behind = f"`goto event {event + 1} {node.name}` goes to the event after it"
     else:
-        known = f"; the bookmarks are {', '.join(session.bookmarks)}" if session.bookmarks else ""
-        raise UsageError(f"usage: {OWNED['goto'].usage.removeprefix('[NODE] ')}{known}" + (nearest(words[0], [*PLACES, *session.bookmarks]) if words else ""))
+        raise UsageError(_no_place(session, command.rest))
     if session.backend.event(int(node)) >= event and not session.backend.checkpoints()["kept"]:
         out("going back: the recording is replayed from its start")
     with watched(session, out):
@@ -337,6 +347,38 @@ def _goto(session: "Session", command: Command, filename: str | None, out: Outpu
     tell(session, stop, out)
     if behind and stop.kind == "reached" and event + 1 < session.backend.event_count(int(node)):
         out(behind)
+
+
+def is_time(text: str) -> bool:
+    """Whether `goto` takes a text for a time."""
+    return bool(_SECONDS.match(text) or _CLOCK.match(text))
+
+
+# Words of `goto` that need more behind them: what that is, and an example.
+_NEEDS = {"event": ("the number of an event", "event 12 n1"), "message": ("a number or a regular expression", "message 7"),
+          "output": ("a node and a regular expression", "output n1 /total/"), "hop": ("the number of a hop", "hop 2"), "when": ("the number of a change", "when 2")}
+
+
+def _no_place(session: "Session", text: str) -> str:
+    """Says what is wrong with a place that `goto` does not understand."""
+    words = text.split()
+    if not words:
+        return f"usage: {OWNED['goto'].usage.removeprefix('[NODE] ')}"
+    if opened := re.match(r"(?:output\s+\S+|message(?:\s+[^\s/?]+)?)\s+([/?])(.*)", text):
+        sign = opened[1]
+        return (f"the regular expression `{sign}{opened[2]}` has no `{sign}` at its end: write `goto {text}{sign}`" if opened[2].strip(sign)
+                else f"the regular expression `{sign}{opened[2]}` is empty: write what is searched for between two `{sign}`")
+    if words[0] in _NEEDS:
+        needs, example = _NEEDS[words[0]]
+        return f"`goto {words[0]}` needs {needs}, and not `{text.partition(' ')[2].strip()}`: for example `goto {example}`" if len(words) > 1 else (
+            f"`goto {words[0]}` needs {needs}: for example `goto {example}`")
+    if re.match(r"[-+]*\.?\d[\d.,:]*\s*s?\Z", text):
+        return f"`{text}` is no time: write seconds such as 7.5, seconds before the end such as -60, or a time of day, HH:MM:SS"
+    if "#" in text:
+        return f"`{text}` is no mark: a mark is NODE#EVENT or NODE#EVENT:0xADDRESS*TIMES, for example 3#1234"
+    known = f"the bookmarks are {', '.join(session.bookmarks)}" if session.bookmarks else "there are no bookmarks"
+    return (f"`{text}` is no time, no mark and no bookmark ({known}), and begins with none of {', '.join(PLACES)}" + nearest(words[0], [*PLACES, *session.bookmarks])
+            + "; `help goto` shows what there is")
 
 
 def _goto_mark(session: "Session", command: Command, mark: str, out: Output) -> None:

@@ -33,6 +33,7 @@ from .language import Decoders, Plans, c_text, hidden_names, make_read, split_ex
 from .messages import Message, with_nodes
 from .nodes import Node, NodeMap, Nodes
 from .origins import Hop
+from .spans import Change
 from .past import Past
 from .points import Hit, StopPoint
 from .recordings import Recording, Step
@@ -110,6 +111,7 @@ class Session(Past):
         self.scope = "node"  # whom the console's gdb commands mean without a node list: "node", the selected one, or "group", all
         self.bookmarks: dict[str, str] = {}  # the console's: marks by name
         self.hops: list[Hop] = []  # of the console's last `origin`
+        self.changes_listed: list[Change] = []  # by the console's last `when`
         self.aliases: dict[str, str] = {}  # the console's aliases, each with the start of the command that it stands for
         self.here: int = next(iter(backend.alive()), 0)  # the node that a bare @() refers to
         self.last_stop: Stop | None = None  # why the group stopped; None before the first run

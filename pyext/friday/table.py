@@ -82,7 +82,7 @@ OWNED: dict[str, Owned] = {
     "first": Owned(5, "first PYTHON-EXPR", "Goes to the first place from which a condition is true. It halves the span between a place where it is not and a later one where it is, "
                    "so it is meant for a condition that stays true: a value that is wrong now. What cannot be read yet counts as false.",
                    "first @3(srv.successor->id) == 7"),
-    "when": Owned(3, "[NODES] when EXPR", "Lists the times at which a value changes, over the whole recording. Each with the values before and after, and the function that wrote. "
+    "when": Owned(3, "[NODES] when EXPR", "Lists the times at which a value changes, over the whole recording. Each with the values before and after, and the function that wrote. `goto when N` goes behind the write of row N. "
                   "The group stays where it is.", "3 when srv.successor", nodes=True),
     "origin": Owned(2, "[NODE] origin EXPR | HOP.INPUT", "Shows where a value comes from, across nodes: the writes, messages and sends that have brought it. It ends where an instruction has computed the value, "
                     "at a constant, at what comes from outside of the group, or where it cannot be followed further. `goto hop N` stands at one of the places; `origin HOP.INPUT` follows what was computed with. "
@@ -91,10 +91,10 @@ OWNED: dict[str, Owned] = {
     "redo": Owned(4, "redo", "Makes the move again that `undo` has taken back.", "redo"),
     "bookmark": Owned(3, "bookmark [NAME [MARK]]", "Keeps the place where the group stands, or a mark, under a name for `goto NAME`. `info mark` shows the mark of this place, which "
                       "means the same in every session with this recording, and `info bookmarks` lists those that were kept.", "bookmark wrong_value"),
-    "goto": Owned(2, "[NODE] goto SECONDS | -SECONDS | event N [NODE] | message N | message [NODES] /REGEX/ | message [NODES] ?REGEX? | HH:MM:SS [NODE] | output NODE /REGEX/ | output NODE ?REGEX? | hop N | MARK | BOOKMARK | end", "Goes to a place in the recording: before the "
+    "goto": Owned(2, "[NODE] goto SECONDS | -SECONDS | event N [NODE] | message N | message [NODES] /REGEX/ | message [NODES] ?REGEX? | HH:MM:SS [NODE] | output NODE /REGEX/ | output NODE ?REGEX? | hop N | when N | MARK | BOOKMARK | end", "Goes to a place in the recording: before the "
                   "first event at or after a logical time, one so long before the end (-60s), or a time on the node's wall clock; before event N of a node; "
                   "before the receipt of message N (see `info messages`), or of the next message in whose contents a regular expression is found; before the next write of a node to its standard output or error in which a "
-                  "regular expression is found (?REGEX? instead of /REGEX/: of the last one before this place); to hop N of the last `origin`; to a mark (see `info mark`) or a bookmark; or to the end. An earlier place is reached "
+                  "regular expression is found (?REGEX? instead of /REGEX/: of the last one before this place); to hop N of the last `origin`, or behind the write of row N of the last `when`; to a mark (see `info mark`) or a bookmark; or to the end. An earlier place is reached "
                   "from the nearest checkpoint. Stop points on the way neither stop the group nor run their handlers.",
                   "goto 5.212", nodes=True),
     "set": Owned(3, "set scope node|group, set sync clock|causal|free, set gdb background|lazy, set patch-stores on|off, set checkpoints on|off|SIZE, set pager on|off", "Settings of the replay. scope: whether a command of gdb without a node list goes to the selected node (node) or to all nodes (group). sync: restarts the replay in "

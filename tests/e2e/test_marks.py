@@ -372,7 +372,7 @@ def test_the_console_keeps_places_and_takes_moves_back(recorder, ring):
         assert terminal.command("frame") == here
         terminal.command("c 5")
         there = terminal.command("frame")
-        assert terminal.command("bookmark").startswith("bookmark 1 is ")
+        assert terminal.command("bookmark").startswith("bookmark b1 is ")
         assert "process_data" in terminal.command("undo")
         assert terminal.command("frame") == here
         terminal.command("redo")
@@ -380,19 +380,19 @@ def test_the_console_keeps_places_and_takes_moves_back(recorder, ring):
         assert "no move was taken back" in terminal.command("redo")
         assert "process_data" in terminal.command("goto one")
         assert terminal.command("frame") == here
-        terminal.command("goto 1")
+        terminal.command("goto b1")
         assert terminal.command("frame") == there
         assert mark in terminal.command("info bookmarks")
         terminal.command("@(srv.node.id=1)")
         assert "what was altered on" in terminal.command("undo")
         terminal.command("@(srv.node.id=1)")
-        assert "what was altered on" in terminal.command("goto 1")
+        assert "what was altered on" in terminal.command("goto b1")
         assert "dropped" not in terminal.command("undo")
         assert terminal.command("py @(srv.node.id)") == "1\n"
         assert "what was altered on" in terminal.command("restart")
         terminal.command("goto one")
         assert terminal.command("frame") == here
-        for wrong, says in [("goto two", "usage"), ("bookmark end", "cannot have that name"), ("bookmark a b", "usage"), ("3 goto one", "names its node"),
+        for wrong, says in [("goto two", "no bookmark (the bookmarks are one, b1)"), ("bookmark end", "cannot have that name"), ("bookmark a b", "usage"), ("3 goto one", "names its node"),
                             ("undo 2", "usage"), ("goto 9#1:0x10*1", "there is no"), ("goto start", "at the start")]:
             assert says in terminal.command(wrong), wrong
         assert "no move to take back" not in terminal.command("undo")

@@ -308,6 +308,7 @@ def test_in_the_console(recorder, planted_o2):
         assert "plant_shared" in shown and "computed by" in shown and "origin 3.1" in shown, shown
         assert "plant_shared" in terminal.command("goto hop 3")
         assert "no hop 9" in terminal.command("goto hop 9")
+        assert "`goto hop 3` goes to this hop, and `origin 3.1` follows " in terminal.command("origin hop 3")
         assert "arrived" in terminal.command("undo")
         assert "has no inputs" in terminal.command("origin 1.1")
         assert "hop" in terminal.command("origin 3.2")

@@ -1,5 +1,6 @@
 """`first` and `when`: what they find equals what a run forward finds that looks at every write."""
 import random
+import re
 import subprocess
 
 import pytest
@@ -39,6 +40,16 @@ def test_when_lists_what_a_run_finds(ring, opened, expression, nodes):
     assert place(session) == before and point.enabled and session.points == {point.id: point}
     assert session.redo() is None
     assert session.run().ids == (point.id,)
+
+
+def test_goto_a_row_of_when(ring, recorder):
+    """Each row has a number, also where two have the same time, and the group stands behind the write there."""
+    (recorder.directory / "ask").write_text("goto end\n1 when srv.seq\ngoto when 2\n1 print srv.seq\ngoto when 1\n1 print srv.seq\n")
+    done = recorder.run([recorder.friday, "replay", ring.path, "--batch", "-x", recorder.directory / "ask"])
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if re.match(r"\d+ +\d+\.\d+ s ", line)]
+    values = re.findall(r"\$\d+ = (\d+)", done.stdout)
+    assert [row[0] for row in rows] == [str(number) for number in range(1, len(rows) + 1)] and values == [rows[1][6], rows[0][6]], done.stdout
 
 
 def test_when_in_a_script_that_makes_no_checkpoints(ring, opened):

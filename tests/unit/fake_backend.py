@@ -204,10 +204,13 @@ class FakeBackend:
         return node, sum(1 for event in self.events[:index] if event.node == node)
 
     def find_time(self, seconds):
-        if seconds < 0:
-            seconds = max(len(self.events) + seconds, 0)
+        if seconds < 0 and (seconds := len(self.events) + seconds) < 0:
+            return None
         index = max(math.ceil(seconds) - 1, 0)  # the logical time of an event is its place in the recording, from 1
         return self.place(index) if index < len(self.events) else None
+
+    def end_time(self):
+        return len(self.events)
 
     def clocks(self, node):
         now, found = 1000.0, []

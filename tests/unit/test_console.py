@@ -92,8 +92,8 @@ def test_ctrl_c_forgets_a_block():
     ("info", "info nodes|time|"), ("info program", "for the replayed group use `info nodes`"), ("node x", "no node is called `x`"),
     ("9 print x", "no node 9"), ("kill", "`kill` is refused: it would end a node"), ("!ls", "`!` is refused"), ("|bt|cat", "refused"), ("! ls -l", "refused"), ("2 !ls", "refused"), ("!2 !ls", "refused"), ("!ls -l", "refused"),
     ("r", "Use instead: restart"), ("rbreak x", "Friday sets the stop points"), ("target remote :1", "refused"), ("define f", "refused"), ("2 attach 7", "refused"),
-    ("goto", "goto SECONDS | -SECONDS | event N"), ("goto event", "goto SECONDS | -SECONDS | event N"), ("goto event 0 x", "no node is called `x`"),
-    ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "ends before 7 s: `goto end`"), ("goto --1", "goto SECONDS"),
+    ("goto", "goto SECONDS | -SECONDS | event N"), ("goto event", "`goto event` needs the number of an event: for example"), ("goto event 0 x", "no node is called `x`"),
+    ("goto event 5", "node 0 (a) has no event 5"), ("goto 7", "no time 7 s"), ("goto --1", "`--1` is no time"),
     ("0-1 goto event 1", "moves one node"), ("set sync never", "set sync clock|causal|free"), ("set patch-stores perhaps", "set patch-stores on|off"), ("0 set sync free", "set sync clock"),
     ("cont", ""), ("commands 99", "no stop point 99; there are: none"), ("goto evnt 3", "the nearest is `event`"),
 ])
@@ -459,7 +459,7 @@ def test_goto_runs_forward_or_from_the_start_and_over_stop_points(out):
     assert (backend.done, console.session.here) == (1, 1)
     text = out()
     assert text.startswith("going back: the recording is replayed from its start\n") and "node 1 (b) stands before its event 0, f, 2 s" in text.replace("gdb frame", "f")
-    for text, done, here in (("goto 5", 4, 0), ("goto 2.5s", 2, 0), ("goto 0", 0, 0), ("goto -2", 3, 1), ("goto -60s", 0, 0), ("1 goto event 2", 5, 1), ("goto end", 6, 1)):
+    for text, done, here in (("goto 5", 4, 0), ("goto 2.5s", 2, 0), ("goto 0", 0, 0), ("goto -2", 3, 1), ("goto -6s", 0, 0), ("1 goto event 2", 5, 1), ("goto end", 6, 1)):
         console.feed(text)
         assert (backend.done, console.session.here) == (done, here), text
     assert "the recording ends here" in out() and console.session.points[1].hits == 0
@@ -468,6 +468,30 @@ def test_goto_runs_forward_or_from_the_start_and_over_stop_points(out):
     assert (backend.done, console.session.here) == (3, 1)
     console.feed("goto message 2")
     assert backend.done == 5 and "no replayed node receives message 2: going to where it is sent" in out()
+
+
+@pytest.mark.parametrize("asked, says", [
+    ("goto 99", "the recording has no time 99 s: it goes from 0 to 2.000 s, or from -2.000 to 0 s before its end"), ("goto -500", "the recording has no time -500 s"),
+    ("goto 7.5.2", "`7.5.2` is no time: write seconds such as 7.5"), ("goto 1,5", "`1,5` is no time"), ("goto nowhere", "`nowhere` is no time, no mark and no bookmark (there are no bookmarks)"),
+    ("goto evnt", "the nearest is `event`"), ("goto output a /x", "the regular expression `/x` has no `/` at its end: write `goto output a /x/`"),
+    ("goto message ?x", "the regular expression `?x` has no `?` at its end: write `goto message ?x?`"), ("goto output a //", "is empty"), ("goto output a", "needs a node and a regular expression"),
+    ("goto event x", "`goto event` needs the number of an event, and not `x`"), ("goto 3#", "`3#` is no mark"), ("goto hop", "needs the number of a hop"), ("goto when 1", "`when EXPR` lists changes"),
+    ("bookmark 3", "`goto 3` would mean a time, so a bookmark cannot have that name"), ("bookmark 10:30", "would mean a time"), ("bookmark 1#2", "would mean a mark"), ("bookmark when", "would mean another place"),
+    ("1-9 print x", "no node 2-9, which `1-9` names; the recording has nodes 0 to 1"), ("9 print x", "no node 9; the recording has nodes 0 to 1"), ("0,!1-99999999999 print x", "no node 2-99999999999"),
+    ("origin hop 2", "`origin EXPR` makes them")])
+def test_a_place_or_a_name_that_is_none_is_told_what_is_wrong(asked, says, capsys):
+    console, backend = make(("a", "b"), [Event(0), Event(1)])
+    console.feed(asked)
+    said = capsys.readouterr().err
+    assert says in said and "usage" not in said and backend.done == 0
+
+
+def test_what_the_command_line_names_is_named_in_its_errors(capsys):
+    console, backend = make(("a", "b"), [Event(0), Event(1)])
+    console.goto_first("foo", "--at")
+    assert "--at foo: `foo` is no time" in capsys.readouterr().err
+    console.goto_first("2", "--at")
+    assert backend.done == 1
 
 
 def test_goto_a_time_of_day(capsys, monkeypatch):
@@ -674,11 +698,13 @@ def test_the_page_of_commands_has_the_table():
     ("tb", ["tbreak"]), ("b bre", []), ("1 ba", ["backtrace"]), ("red", ["red-1", "red-2", "redo"]), ("0,red-", ["0,red-1", "0,red-2"]),
     ("node red", ["red-1", "red-2"]), ("delete ", ["1", "2"]), ("info wa", ["watchpoints"]), ("info li", ["line"]),
     ("print srv.su", ["srv.successor", "srv.sum"]), ("1,2 print srv.su", ["srv.successor", "srv.sum"]),
+    ("origin srv.su", ["srv.successor", "srv.sum"]), ("1 when srv.su", ["srv.successor", "srv.sum"]), ("when 2 + srv.su", ["srv.successor", "srv.sum"]),
+    ("first total_", ["total_hits"]), ("first @1(srv.su", ["@1(srv.successor", "@1(srv.sum"]), ("rc ", ["until"]), ("rc until @1(srv.su", ["@1(srv.successor", "@1(srv.sum"]),
     ("break proc", ["process_data"]), ("py total_", ["total_hits"]), ("py x = max(total_", ["max(total_hits"]),
     ("@(srv.su", ["@(srv.successor", "@(srv.sum"]), ("py y = @1(srv.su", ["@1(srv.successor", "@1(srv.sum"]),
     ('py @"re', ['@"red-1"', '@"red-2"']), ("py @total_", ["@total_hits"]), ("py session.every_n", ["session.every_node"]), ("help adv", ["advance"]),
     ("continue ", ["until"]), ("catch sys", ["syscall"]), ("tcatch signal SIGUS", ["SIGUSR1", "SIGUSR2"]), ("handle SIGUSR1 nos", ["nostop"]), ("continue until total_", ["total_hits"]), ("why re", ["red-1", "red-2"]), ("diff a re", ["red-1", "red-2"]), ("diff a red-1 srv.su", ["srv.successor", "srv.sum"]),
-    ("save ", ["session"]), ("quit ", []), ("goto ", ["end", "event", "hop", "message", "output"]), ("goto output re", ["red-1", "red-2"]), ("goto ev", ["event"]), ("goto event 5 red", ["red-1", "red-2"]),
+    ("save ", ["session"]), ("quit ", []), ("goto ", ["end", "event", "hop", "message", "output", "when"]), ("goto output re", ["red-1", "red-2"]), ("goto ev", ["event"]), ("goto event 5 red", ["red-1", "red-2"]),
     ("goto message ", []), ("set sy", ["sync"]), ("set sync c", ["causal", "clock"]), ("info messages red", ["red-1", "red-2"]),
     ("info mess a", ["a"]), ("info ou", ["output"]), ("info prog", []), ("break sto", ["store_get"]),
 ])
@@ -686,7 +712,7 @@ def test_completion(line, found):
     console, backend = make(("a", "red-1", "red-2"))
     feed(console, "py total_hits = 0\nbreak f\nbreak g")
     backend.answers = {
-        "complete print srv.su": "print srv.successor\nprint srv.sum\n", "complete info li": "info line\n",
+        "complete print srv.su": "print srv.successor\nprint srv.sum\n", "complete print 2 + srv.su": "print 2 + srv.successor\nprint 2 + srv.sum\n", "complete info li": "info line\n",
         "complete break proc": "break process_data\n*** List may be truncated, max-completions reached. ***\n",
         "complete info prog": "info program\n", "complete break sto": "break store_get\nbreak stop@plt\nbreak stop@got.plt\n",
         "complete b bre": "", "complete tb": "tbreak\n", "complete ba": "backtrace\n", "complete red": ""}
