@@ -110,6 +110,7 @@ class Session(Past):
         self.listed: dict[int, Any] = {}  # where each node stood at the last `list`
         self.scope = "node"  # whom the console's gdb commands mean without a node list: "node", the selected one, or "group", all
         self.bookmarks: dict[str, str] = {}  # the console's: marks by name
+        self.searches = False  # the group stands at places that the user has not asked for
         self.hops: list[Hop] = []  # of the console's last `origin`
         self.changes_listed: list[Change] = []  # by the console's last `when`
         self.aliases: dict[str, str] = {}  # the console's aliases, each with the start of the command that it stands for
@@ -288,7 +289,7 @@ class Session(Past):
 
     def note_ended(self, node: int) -> None:
         """Tells the user, once at each stop, that the values of an ended node are its last ones."""
-        if node not in self._ended_noted:
+        if node not in self._ended_noted and not self.searches:
             self._ended_noted.add(node)
             self.notice(f"{named(self.nodes.all[node])} has ended: these are its last values")
 
@@ -561,7 +562,7 @@ class Session(Past):
         if self._passing and self.states.has_seen_this():
             return self.stop_asked
         self._in_handler = True
-        if self.at_exit_functions:
+        if any(not hasattr(function, "purpose") for function in self.at_exit_functions):
             self.states.ran()
         for function in list(self.at_exit_functions):
             try:
@@ -578,7 +579,7 @@ class Session(Past):
         points = self.points
         halt = users_have_run = False
         self._in_handler = True
-        if any(id_ in points and points[id_].run is not None for id_ in ids):
+        if any(id_ in points and points[id_].run is not None and not points[id_].purpose for id_ in ids):
             self.states.ran()
         for point in [points.get(id_) for id_ in ids]:
             self._point = point

@@ -37,16 +37,18 @@ class Change:
 
 @contextlib.contextmanager
 def undisturbed(session: "Session") -> Iterator[None]:
-    """Sets the user's stop points and functions aside."""
+    """Sets the user's stop points and functions aside, for a search through places at which the user does not stand."""
     enabled = [point for point in session.points.values() if point.enabled and not point.deleted]
     kept = session.at_end_functions, session.at_exit_functions, session.on_exit
     session.at_end_functions, session.at_exit_functions, session.on_exit = [], [], None
+    searches, session.searches = session.searches, True
     for point in enabled:
         point.enable(False)
     try:
         yield
     finally:
         session.at_end_functions, session.at_exit_functions, session.on_exit = kept
+        session.searches = searches
         for point in enabled:
             try:
                 point.enable()

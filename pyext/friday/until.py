@@ -87,6 +87,7 @@ class Until:
             self._check()
             if self.holds:
                 return None
+            node_ended.purpose = self.PURPOSE  # type: ignore[attr-defined]
             self._session.at_exit(node_ended)
             if reads_python(self._predicate, self._session):
                 self._session._after_handlers.append(after)

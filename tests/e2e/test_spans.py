@@ -85,6 +85,14 @@ def test_first_finds_the_write_that_made_it_true(ring, opened, seed):
         session.restart()
 
 
+def test_first_says_nothing_of_handlers_that_there_are_not_and_of_ends_that_only_it_has_seen(ring, recorder):
+    """`continue until` watches by a handler of its own, and the search looks at nodes that have ended."""
+    (recorder.directory / "ask").write_text("continue until @1(srv.seq) == 4\nfirst @1(srv.seq) >= 3\ngoto end\nfirst @1(srv.seq) >= 3\n")
+    done = recorder.run([recorder.friday, "replay", ring.path, "--batch", "-x", recorder.directory / "ask"])
+    assert done.stdout.count("true from here on: @1(srv.seq) >= 3") == 2, done.stdout + done.stderr
+    assert "last values" not in done.stdout and "what handlers have collected" not in done.stdout, done.stdout
+
+
 @pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 8)]])
 def test_first_is_not_led_astray_by_what_was_true_before(ring, opened, seed):
     """A condition that is true in two spans, and stays true from the second one on: the search may come upon the first."""
