@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import shlex
@@ -51,6 +52,11 @@ class Output:
         width = shutil.get_terminal_size().columns if self.fold else 0
         for line in textwrap.wrap(text, max(width - 1, 30), subsequent_indent=indent, break_long_words=False) if width else [text]:
             self._put(line)
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        """Prints rows with aligned columns; on a terminal cells are wrapped between words, so that no line is broken elsewhere."""
+        for line in table(rows, shutil.get_terminal_size().columns - 1 if self.fold else 0):
+            self._put(printable(line))
 
     def error(self, text: str) -> None:
         self._line(self._paint("31", printable(text)))
@@ -179,10 +185,24 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows as lines of text, with aligned columns."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    return ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[-1]]).rstrip() for row in rows]
+_GAP = "  "  # between columns
+
+
+def table(rows: Sequence[Sequence[str]], width: int = 0) -> list[str]:
+    """The rows as lines of text, with aligned columns. If there is a `width`, of lines that long: cells of the widest columns are wrapped
+    between words; a word is not broken."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    words = [max((len(word) for row in rows for word in row[i].split()), default=0) for i in range(len(widths))]
+    while width and sum(widths) + len(_GAP) * (len(widths) - 1) > width:
+        if not (wide := [i for i, each in enumerate(widths) if each > words[i]]):
+            break
+        widths[max(wide, key=lambda i: widths[i])] -= 1
+    lines = []
+    for row in rows:
+        wrapped = [textwrap.wrap(cell, each, break_long_words=False, break_on_hyphens=False) if len(cell) > each else [cell] for cell, each in zip(row, widths)]
+        for parts in itertools.zip_longest(*wrapped, fillvalue=""):
+            lines.append(_GAP.join(part.ljust(each) for part, each in zip(parts, widths)).rstrip())
+    return lines
 
 
 def named(node: "Node") -> str:
@@ -198,6 +218,22 @@ def seconds(time: Any) -> str:
 def cut(text: str) -> str:
     """A line about a value, but for what is behind WIDE characters."""
     return text if len(text) <= WIDE else f"{text[:WIDE]}..."
+
+
+def without_parameters(place: str) -> str:
+    """A function and its line without the types of the function's parameters: "forward at a.cc:3"."""
+    function, at, line = place.partition(" at ")
+    kept, depth, i = "", 0, 0
+    while i < len(function):
+        if depth == 0 and (whole := _NO_BRACKETS.match(function, i)):
+            kept, i = kept + whole[0], whole.end()
+            continue
+        depth -= function[i] == ")"
+        if depth == 0 and function[i] not in "()":
+            kept += function[i]
+        depth += function[i] == "("
+        i += 1
+    return kept.removesuffix(" const") + at + line
 
 
 def brief(place: str) -> str:

@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
-from .answers import Output, brief, counted, cut, shown, table
+from .answers import Output, brief, counted, cut, shown, without_parameters
 from .commands import Command, Verb, tell_dropped
 from .errors import UsageError
 from .handlers import compile_condition
@@ -40,8 +40,7 @@ def info_checkpoints(session: "Session", command: Command, out: Output) -> None:
         rows = [("number", "time", "events", "processes", "memory")]
         rows += [(str(number), f"{time:.6f} s", str(events), str(processes), _mib(size))
                  for number, (events, time, processes, size) in enumerate(kept) if number % step == 0 or number == len(kept) - 1]
-        for line in table(rows):
-            out(line)
+        out.table(rows)
     held = sum(size for *_, size in kept)
     out.prose(f"{counted(len(kept), 'checkpoint')}, about {_mib(held)} of at most {_mib(known['budget'])}; "
               + ("`goto` starts from the nearest one before its place" if kept else "`goto` to an earlier place replays from the start"))
@@ -130,8 +129,7 @@ def info_bookmarks(session: "Session", command: Command, out: Output) -> None:
     if not session.bookmarks:
         out("no bookmarks: `bookmark NAME` keeps the place where the group stands")
         return
-    for line in table([("name", "mark"), *session.bookmarks.items()]):
-        out(line)
+    out.table([("name", "mark"), *session.bookmarks.items()])
 
 
 def info_mark(session: "Session", command: Command, out: Output) -> None:
@@ -162,10 +160,9 @@ def _when(session: "Session", command: Command, filename: str | None, out: Outpu
         out(f"no write changes {command.rest} in this recording")
         return
     session.changes_listed = changes
-    for line in table([("number", "time", "node", "change", "in"), *(
-            (str(number), f"{float(each.logical_time):.6f} s", each.node.name, cut(f"{shown(each.old)} -> {shown(each.new)}"), brief(each.place))
-            for number, each in enumerate(changes, 1))]):
-        out(line)
+    out.table([("number", "time", "node", "change", "in"), *(
+        (str(number), f"{float(each.logical_time):.6f} s", each.node.name, cut(f"{shown(each.old)} -> {shown(each.new)}"), brief(without_parameters(each.place)))
+        for number, each in enumerate(changes, 1))])
     if len(changes) == MOST_CHANGES:
         out(f"and more: only the first {MOST_CHANGES} are listed")
 
@@ -191,19 +188,18 @@ def _input_text(session: "Session", node: "Node", name: str) -> str:
     return f"{name} ({symbol[1]})" if symbol else name
 
 
-def _lines(session: "Session", hops: "list[Hop]") -> list[str]:
+def _tell_hops(session: "Session", hops: "list[Hop]", out: Output) -> None:
     rows = [("hop", "node", "in", "value", "")]
     for number, hop in enumerate(hops, 1):
         rows.append((str(number), hop.node.name, hop_place(hop), hop.shown, hop.text))
-    lines = table(rows)
+    out.table(rows)
     for number, hop in enumerate(hops, 1):
         computed, parts = ([f"{each.name if is_part else _input_text(session, hop.node, each.name)} = {bytes_text(each.value)} (`origin {number}.{which}`)"
                             for which, each in enumerate(hop.inputs, 1) if each.is_part == is_part] for is_part in (False, True))
         if computed:
-            lines.append("computed from " + ", ".join(computed))
+            out.prose("computed from " + ", ".join(computed), "  ")
         if parts:
-            lines.append(f"hop {number} is a part of the value; the rest: " + ", ".join(parts))
-    return lines
+            out.prose(f"hop {number} is a part of the value; the rest: " + ", ".join(parts), "  ")
 
 
 def _origin(session: "Session", command: Command, filename: str | None, out: Output) -> None:
@@ -220,8 +216,7 @@ def _origin(session: "Session", command: Command, filename: str | None, out: Out
     with watched(session, out):
         hops = session.origin(what, node=None if isinstance(what, tuple) else one_node(session, command))
     session.hops = hops
-    for line in _lines(session, hops):
-        out(line)
+    _tell_hops(session, hops, out)
     if len(hops) == MOST_HOPS and hops[-1].how in ("copied", "received", "sent", "forked"):
         out(f"and further: {MOST_HOPS} hops are shown; `goto hop {MOST_HOPS}` and ask again there")
 

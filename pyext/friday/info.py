@@ -56,8 +56,7 @@ def _nodes(session: "Session", command: Command, out: Output) -> None:
         origin = f"  (forked by node {node.info.parent})" if node.info.parent is not None else ""
         rows.append(("*" if int(node) == session.here else "", str(node), node.full_name, state, event, *altered,
                      node.info.program + origin))
-    for line in table(rows):
-        out(line)
+    out.table(rows)
 
 
 def _last_event(session: "Session", node: "Node") -> str:
@@ -78,8 +77,7 @@ def _time(session: "Session", command: Command, out: Output) -> None:
         else:
             rows.append((f"node {node}", node.full_name, clock(node.real_time), f"event {_last_event(session, node)}",
                          "" if state == "alive" else state))
-    for line in table(rows):
-        out(line)
+    out.table(rows)
     if step := last_step(session, [int(node) for node in nodes]):
         out(step)
 
@@ -172,8 +170,7 @@ def _messages(session: "Session", command: Command, out: Output) -> None:
     if not rows:
         out("no message has been sent or received up to here" + ("" if wanted is None else f" in which /{wanted.pattern.decode()}/ is found"))
     else:
-        for line in table([("number", "from", "event", "sent", "to", "event", "received", "bytes", "channel", "contents"), *reversed(rows)]):
-            out(line)
+        out.table([("number", "from", "event", "sent", "to", "event", "received", "bytes", "channel", "contents"), *reversed(rows)])
     if wanted is not None and unsearched:
         out(not_searched(unsearched))
 
@@ -216,8 +213,7 @@ def _output(session: "Session", command: Command, out: Output) -> None:
     if len(rows) == 1:
         out("nothing was written to standard output or error up to here" + ("" if wanted is None else f" in which /{wanted.pattern.decode()}/ is found"))
     else:
-        for line in table(rows):
-            out(line)
+        out.table(rows)
     if lacking:
         out.prose("See what the recording does not have where it is written: `goto event N NODE`, `NODE print *(char*)$rsi@$rdx`; or go to the next "
                   "write whose text a regular expression finds: `goto output NODE /REGEX/`")
@@ -265,9 +261,8 @@ def _steps(session: "Session", command: Command, out: Output) -> None:
         out("the group file had no [[event]] that happened to these nodes")
         return
     now = float(session.logical_time)
-    for line in table([("time", "what", "node", "", "")] + [
-            (f"{float(step.time):.6f} s", step.what, f"{int(step.node)} ({step.node.name})", step.detail, "" if float(step.time) <= now else "not yet") for step in steps]):
-        out(line)
+    out.table([("time", "what", "node", "", "")] + [
+        (f"{float(step.time):.6f} s", step.what, f"{int(step.node)} ({step.node.name})", step.detail, "" if float(step.time) <= now else "not yet") for step in steps])
 
 
 TOPICS: "dict[str, tuple[int, Callable[[Session, Command, Output], None]]]" = {  # name -> (fewest letters, what shows it)

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
-from .answers import brief, counted
+from .answers import brief, counted, without_parameters
 from .containers import text_of
 from .differences import shown
 from .errors import BadExpression, ComponentDied, Error, NoSymbol, UsageError
@@ -77,8 +77,8 @@ class Hop:
 def hop_place(hop: Hop) -> str:
     """Where it is, for people: the program's own line, and the library's function in which it has happened."""
     if hop.caller:
-        return f"{brief(hop.caller)}, in {brief(hop.place.partition(' at ')[0])}"
-    return brief(hop.place) or hop.mark
+        return f"{brief(without_parameters(hop.caller))}, in {brief(without_parameters(hop.place).partition(' at ')[0])}"
+    return brief(without_parameters(hop.place)) or ("its start" if hop.how == "begin" else "")
 
 
 def bytes_text(value: bytes) -> str:

@@ -5,6 +5,7 @@ import contextlib
 import os
 import shutil
 import sys
+import termios
 import time
 from typing import Any, Iterator, TextIO
 
@@ -13,10 +14,13 @@ _WIDTH = 30
 
 class ProgressLine:
     """Call it with the part done (0 to 1), the events per second, and a text to show before them. Does nothing if the stream is
-    not a terminal."""
+    not a terminal. typed_ahead: the terminal does not show what is typed while the line is there, which would go on behind it and move
+    it up; whoever reads it shows it then, as readline does."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, typed_ahead: bool = False) -> None:
         self._stream = stream
+        self._hides = typed_ahead
+        self._shows_typed: list[Any] | None = None  # the settings of the terminal with which it shows what is typed, if it does not now
         self._on = stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         self._drawn = False
         self._began = time.monotonic()
@@ -37,6 +41,7 @@ class ProgressLine:
 
     def _draw(self, text: str) -> None:
         self._drawn = True  # set before drawing, since Ctrl-C may interrupt it
+        self._hide_typed()
         self._stream.write("\r" + text[:shutil.get_terminal_size().columns - 1] + "\x1b[K")
         self._stream.flush()
 
@@ -45,6 +50,20 @@ class ProgressLine:
             self._drawn = False
             self._stream.write("\r\x1b[K")
             self._stream.flush()
+            if self._shows_typed is not None:
+                settings, self._shows_typed = self._shows_typed, None
+                with contextlib.suppress(OSError, termios.error):  # the terminal is gone
+                    termios.tcsetattr(self._stream.fileno(), termios.TCSANOW, settings)
+
+    def _hide_typed(self) -> None:
+        if not self._hides or self._shows_typed is not None:
+            return
+        with contextlib.suppress(OSError, termios.error):
+            terminal = self._stream.fileno()
+            settings = termios.tcgetattr(terminal)
+            if settings[3] & termios.ECHO and os.tcgetpgrp(terminal) == os.getpgrp():  # one in the background would be stopped
+                self._shows_typed = settings
+                termios.tcsetattr(terminal, termios.TCSANOW, [*settings[:3], settings[3] & ~termios.ECHO, *settings[4:]])
 
     @contextlib.contextmanager
     def shown(self) -> Iterator["ProgressLine"]:

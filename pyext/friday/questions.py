@@ -104,8 +104,7 @@ def _diff(session: "Session", command: Command, filename: str | None, out: Outpu
     if len(rows) == 1:
         out(f"equal on {named(left)} and {named(right)}: {shown(values[0], _LONGEST)}")
         return
-    for line in table(rows):
-        out(line)
+    out.table(rows)
     if more:
         out(f"and {counted(more, 'more difference')}")
 

@@ -185,7 +185,7 @@ def tell(session: "Session", stop: "Stop", out: Output, hidden: Collection[int] 
 @contextlib.contextmanager
 def watched(session: "Session", out: Output) -> Any:
     """Runs with a progress line if standard error is a terminal."""
-    line = ProgressLine(sys.stderr)
+    line = ProgressLine(sys.stderr, typed_ahead=True)
     session.on_progress, session.on_hop = (line, line.say) if out.fold else (None, None)
     try:
         with line.shown() if out.fold else contextlib.nullcontext():

@@ -91,4 +91,4 @@ def _way(session: "Session", node: int, expression: str) -> list[str]:
 
 def hop_text(hop: Hop) -> str:
     """A hop on one line."""
-    return f"node {hop.node} ({hop.node.name}) {hop_place(hop)}: {hop.shown}: {hop.text} [{hop.mark}]"
+    return f"node {hop.node} ({hop.node.name}){f' {place}' if (place := hop_place(hop)) else ''}: {hop.shown}: {hop.text} [{hop.mark}]"
