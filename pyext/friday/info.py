@@ -16,7 +16,7 @@ from .errors import Error, UsageError
 from .handlers import Handler
 from .history import info_bookmarks, info_checkpoints, info_mark
 from .signals import info_signals
-from .table import GDB_COMMANDS, OWNED, REFUSED, refusal, resolve
+from .table import GDB_COMMANDS, GROUPS, OWNED, REFUSED, refusal, resolve
 
 if TYPE_CHECKING:
     from .backend import Message
@@ -322,10 +322,13 @@ def help_text(name: str) -> list[str]:
 
 def _help(session: "Session", command: Command, filename: str | None, out: Output) -> None:
     if not command.rest:
-        out("Commands of Friday:")
-        for name, owned in OWNED.items():
-            out.prose(f"  {name:10}  {_SENTENCE.split(owned.text)[0]}", " " * 14)
-        out("A line that starts with @ is Python: @3(srv.node.id) reads a variable of node 3.")
+        width = max(map(len, OWNED))
+        for title, (names, more) in GROUPS.items():
+            out(f"{title}:")
+            for name in names:
+                out.prose(f"  {name:{width}}  {_SENTENCE.split(OWNED[name].text)[0]}", " " * (width + 4))
+            if more:
+                out.prose(f"  {more}", "  ")
         out.prose("All other commands go to the gdb of the selected node, which the prompt names.")
         out("A node list may stand before a command; `all` are all nodes, `.` is the selected one:")
         out("  4,5 print x      0-9,!3 backtrace      redis-* info threads")

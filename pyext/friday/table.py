@@ -133,6 +133,19 @@ OWNED: dict[str, Owned] = {
     "quit": Owned(1, "quit", "Ends the replay; so does the end of the input (Ctrl-D).", "quit"),
 }
 
+# The commands by what they are for, as `help` lists them; of each group the forms of others, and the commands of gdb, that belong to it.
+GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
+    "Running": (("continue", "step", "next", "stepi", "nexti", "finish", "until", "advance", "restart"), ""),
+    "Going back, and to a place": (("reverse-continue", "reverse-step", "reverse-next", "reverse-stepi", "reverse-nexti", "reverse-finish", "goto", "first", "bookmark",
+                                    "undo", "redo"), ""),
+    "Stop points": (("break", "tbreak", "watch", "rwatch", "awatch", "catch", "tcatch", "handle", "delete", "enable", "disable", "ignore", "condition", "commands"),
+                    "`info breakpoints` lists them"),
+    "Looking": (("info", "when", "origin", "diff", "node"), "gdb's: print, backtrace, frame, up, down, list, ptype, x, info locals|threads|registers"),
+    "Messages": (("why",), "`info messages` lists them, `goto message N` goes to one; `info output` has what programs wrote"),
+    "Python": (("py", "python", "map"), "a line that starts with @ is Python, too: @3(srv.node.id) reads a variable of node 3"),
+    "Session": (("set", "alias", "save", "source", "help", "quit"), ""),
+}
+
 # The commands that move the group, so that `undo` takes them back.
 MOVES = {"continue", "reverse-continue", "step", "next", "stepi", "nexti", "finish", "until", "advance", "reverse-step", "reverse-next", "reverse-stepi",
          "reverse-nexti", "reverse-finish", "restart", "goto", "first"}

@@ -650,9 +650,11 @@ def test_help(out):
     console, _ = make()
     console.feed("help")
     listed = out()
-    for name in table.OWNED:
-        assert re.search(rf"^  {name} +\w", listed, re.M), name
-    assert all(len(line) <= 110 for line in listed.splitlines())
+    texts = [re.search(rf"^  {name} +(?=\w)", listed, re.M) for name in table.OWNED]
+    assert len({len(found[0]) for found in texts}) == 1, "in one column"
+    grouped = [name for names, _ in table.GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(table.OWNED) and all(f"{title}:\n  {names[0]} " in listed for title, (names, _) in table.GROUPS.items())
+    assert all(len(line) <= 120 for line in listed.splitlines())
     for name, owned in table.OWNED.items():
         console.feed(f"help {name}")
         assert owned.usage in (text := out()) and owned.example.split("\n")[0] in text
