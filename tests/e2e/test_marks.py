@@ -410,7 +410,7 @@ def test_no_undo_in_other_orders(ring, opened, sync):
     assert session.undo() is None and place(session) == before
 
 
-@pytest.mark.parametrize("place,code,says", [("2#100", 0, "2#100\n"), ("event 100 2", 0, "2#100\n"), ("end", 0, "#"), ("99#1", 2, "no node 99"), ("nowhere", 2, "usage: goto")])
+@pytest.mark.parametrize("place,code,says", [("2#100", 0, "2#100\n"), ("event 100 2", 0, "2#100\n"), ("end", 0, "#"), ("99#1", 2, "no node 99"), ("nowhere", 2, "--at nowhere: `nowhere` is no time")])
 def test_a_console_opens_at_a_place(recorder, ring, place, code, says):
     (recorder.directory / "ask").write_text("info mark\n")
     done = recorder.run([recorder.friday, "replay", ring.path, "--batch", "--at", place, "-x", recorder.directory / "ask"])
