@@ -186,6 +186,7 @@ def counted(count: int, noun: str) -> str:
 
 
 _GAP = "  "  # between columns
+_NARROW = 16  # a column of at most so many characters is not wrapped: its cells are numbers, names and times
 
 
 def table(rows: Sequence[Sequence[str]], width: int = 0) -> list[str]:
@@ -193,8 +194,9 @@ def table(rows: Sequence[Sequence[str]], width: int = 0) -> list[str]:
     between words; a word is not broken."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     words = [max((len(word) for row in rows for word in row[i].split()), default=0) for i in range(len(widths))]
+    least = [max(word, min(each, _NARROW)) for word, each in zip(words, widths)]
     while width and sum(widths) + len(_GAP) * (len(widths) - 1) > width:
-        if not (wide := [i for i, each in enumerate(widths) if each > words[i]]):
+        if not (wide := [i for i, each in enumerate(widths) if each > least[i]]):
             break
         widths[max(wide, key=lambda i: widths[i])] -= 1
     lines = []

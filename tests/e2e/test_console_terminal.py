@@ -369,7 +369,7 @@ def test_goto_a_time_of_day_of_a_node_and_a_place_that_is_not_there(piped, ring)
                  "goto 99:00\ngoto 2001-01-01 10:00\ngoto 1e5\ngoto nowhere\n")
     found = re.search(r"^there n2 ([\d.]+)$", done.stdout, re.M)
     assert found and at - 0.2 < float(found[1]) <= at + 0.001, (done.stdout, at)
-    assert done.stdout.count("stands before its event") == 2 and [line.partition(" ")[0] for line in done.stderr.splitlines()] == ["`99:00`", "node", "usage:", "usage:"]
+    assert done.stdout.count("stands before its event") == 2 and [line.partition(" ")[0] for line in done.stderr.splitlines()] == ["`99:00`", "node", "`1e5`", "`nowhere`"]
 
 
 def test_diff_shows_the_fields_in_which_nodes_differ(piped, ring):  # noqa: F811
