@@ -110,7 +110,7 @@ class Session(Past):
         self.listed: dict[int, Any] = {}  # where each node stood at the last `list`
         self.scope = "node"  # whom the console's gdb commands mean without a node list: "node", the selected one, or "group", all
         self.bookmarks: dict[str, str] = {}  # the console's: marks by name
-        self.searches = False  # the group stands at places that the user has not asked for
+        self._searches = False  # the group stands at places that the user has not asked for
         self.hops: list[Hop] = []  # of the console's last `origin`
         self.changes_listed: list[Change] = []  # by the console's last `when`
         self.aliases: dict[str, str] = {}  # the console's aliases, each with the start of the command that it stands for
@@ -289,7 +289,7 @@ class Session(Past):
 
     def note_ended(self, node: int) -> None:
         """Tells the user, once at each stop, that the values of an ended node are its last ones."""
-        if node not in self._ended_noted and not self.searches:
+        if node not in self._ended_noted and not self._searches:
             self._ended_noted.add(node)
             self.notice(f"{named(self.nodes.all[node])} has ended: these are its last values")
 

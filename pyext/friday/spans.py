@@ -41,14 +41,14 @@ def undisturbed(session: "Session") -> Iterator[None]:
     enabled = [point for point in session.points.values() if point.enabled and not point.deleted]
     kept = session.at_end_functions, session.at_exit_functions, session.on_exit
     session.at_end_functions, session.at_exit_functions, session.on_exit = [], [], None
-    searches, session.searches = session.searches, True
+    searches, session._searches = session._searches, True
     for point in enabled:
         point.enable(False)
     try:
         yield
     finally:
         session.at_end_functions, session.at_exit_functions, session.on_exit = kept
-        session.searches = searches
+        session._searches = searches
         for point in enabled:
             try:
                 point.enable()
