@@ -44,6 +44,7 @@ FinishedRun finish_run(const GroupRun& run, const std::string& directory, unsign
                   .seed = run.seed,
                   .programs = programs_of(run.launch),
                   .bad_ends = bad_ends_of_unrecorded(run.launch),
+                  .unjudged = run.unjudged,
                   .is_disk_full = disk_was_full(run.launch)};
   if (out.is_judged() && !out.is_disk_full)
     if (auto kept = keep_messages(directory, number); !kept) out.not_kept = describe(kept.error());
@@ -72,6 +73,8 @@ json as_json(const Result<FinishedRun>& run) {
   if (!run) return {{"error", run.error().message}, {"kind", static_cast<int>(run.error().code)}};
   json out = line_of(*run, "");
   out["bad_ends"] = run->bad_ends;
+  out["unjudged"] = json::array();
+  for (const BadExit& exit : run->unjudged) out["unjudged"].push_back({{"name", exit.name}, {"code", exit.code}});
   out["not_kept"] = run->not_kept;
   return out;
 }
@@ -87,10 +90,12 @@ Result<FinishedRun> finished_run_of(const json& text) {
                     .seed = {},
                     .programs = text.at("programs"),
                     .bad_ends = text.at("bad_ends"),
+                    .unjudged = {},
                     .is_disk_full = text.contains("incomplete"),
                     .not_kept = text.at("not_kept")};
     for (const auto& [result, name] : kResults)
       if (text.at("result") == name) run.result = result;
+    for (const json& exit : text.at("unjudged")) run.unjudged.push_back({exit.at("name"), exit.at("code")});
     if (text.contains("seed")) run.seed = text.at("seed").get<uint64_t>();
     return run;
   } catch (const json::exception& error) {

@@ -21,6 +21,7 @@ struct FinishedRun {
   std::optional<uint64_t> seed;         // of the faults, if chance had a part in them
   nlohmann::json programs;              // that were started, as runs.jsonl lists them
   std::vector<std::string> bad_ends{};  // of programs that are not recorded
+  std::vector<BadExit> unjudged{};      // of programs of which the group file does not say that they must succeed
   bool is_disk_full = false;
   std::string not_kept{};  // why what was said in it, though it was judged, could not be kept for `friday compare`
 

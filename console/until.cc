@@ -12,7 +12,12 @@
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
+#include <map>
+#include <set>
+#include <string>
 #include <vector>
+
+#include <fmt/ranges.h>
 
 #include "console/complain.h"
 #include "console/finished_run.h"
@@ -91,6 +96,7 @@ class Series {
     int code = code_;
     if (!done) code = complain(until_.command, done.error());
     print_table();
+    if (!until_.quiet && !until_.interrupts) tell_unjudged();
     if (!done || is_disk_full_) return {SeriesEnd::How::failed, code};
     const bool is_interrupted = is_interrupted_ || interrupts_.came();
     return {is_interrupted ? SeriesEnd::How::interrupted : SeriesEnd::How::done, code};
@@ -279,6 +285,28 @@ class Series {
     if (until_.for_study) return;
     say(stderr, "friday: {}: {} failed, {} passed; all are listed in {}/runs.jsonl\n", counted(rows_.size(), "run"),
         failed_, passed_, directory_);
+  }
+
+  // Says once of the whole series which programs failed by their exit codes in runs that counted as passed.
+  void tell_unjudged() const {
+    std::map<std::string, std::set<int>> codes;
+    unsigned runs = 0;
+    for (const Row& row : rows_) {
+      runs += !row.run.unjudged.empty();
+      for (const BadExit& exit : row.run.unjudged) codes[exit.name].insert(exit.code);
+    }
+    if (codes.empty()) return;
+    std::vector<std::string> ends, names;
+    // By default the node of stop_when_ends must succeed; beside others it has to be named.
+    if (!group_.stop_when_ends.empty()) names.push_back(fmt::format("\"{}\"", group_.stop_when_ends));
+    for (const auto& [name, of_name] : codes) {
+      ends.push_back(fmt::format("{} ended with exit code {}", name, fmt::join(of_name, " or ")));
+      names.push_back(fmt::format("\"{}\"", name));
+    }
+    say(stderr,
+        "friday: in {} that passed, {}, and nothing in the group file says that this is a failure; if it is one, add "
+        "to [group]: must_succeed = [{}]\n",
+        counted(runs, "run"), fmt::format("{}", fmt::join(ends, ", ")), fmt::format("{}", fmt::join(names, ", ")));
   }
 
   const GroupSpec& group_;

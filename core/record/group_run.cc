@@ -16,7 +16,6 @@
 #include "core/record/faults.h"
 #include "core/record/group_network.h"
 #include "core/record/placeholders.h"
-#include "core/record/verdict.h"
 
 namespace friday {
 namespace {
@@ -171,6 +170,7 @@ Result<GroupRun> run_group_once(const GroupSpec& group, const GroupRunOptions& o
   } else {
     FRIDAY_TRY_VOID(judge_recording(filled, options, run));
   }
+  if (run.result == GroupRun::Result::passed) run.unjudged = unjudged_exits(filled, run.launch);
   run.seconds = seconds_since(start);
   return run;
 }

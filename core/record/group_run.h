@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/record/group_spec.h"
 #include "core/record/launch.h"
+#include "core/record/verdict.h"
 
 namespace friday {
 
@@ -43,6 +44,7 @@ struct GroupRun {
   double seconds = 0;
   std::optional<uint64_t> seed;  // if chance had a part in what happened to the group
   LaunchResult launch;
+  std::vector<BadExit> unjudged{};  // of a run that passed (verdict.h)
 };
 
 // Has the group's check and predicates judge the recording that `options` names, and stores in `run` what they say.

@@ -92,6 +92,15 @@ std::vector<std::string> bad_ends_of_unrecorded(const LaunchResult& result) {
   return texts;
 }
 
+std::vector<BadExit> unjudged_exits(const GroupSpec& group, const LaunchResult& result) {
+  if (!group.must_succeed.empty() || !group.check.empty() || !group.predicates.empty()) return {};
+  std::vector<BadExit> exits;
+  for (const ProgramEnd& program : result.programs)
+    if (program.name != group.stop_when_ends && ended_badly(program) && WIFEXITED(program.status))
+      exits.push_back({program.name, WEXITSTATUS(program.status)});
+  return exits;
+}
+
 bool disk_was_full(const LaunchResult& result) {
   return std::ranges::any_of(result.nodes, [](const NodeSummary& node) { return node.disk_full; });
 }

@@ -15,6 +15,12 @@ struct Failure {
   int code = 1;     // for the exit code of friday record
 };
 
+// A program that exited with another code than 0.
+struct BadExit {
+  std::string name;
+  int code = 0;
+};
+
 // The exit code of a run that took longer than its group file allows, as of timeout(1).
 inline constexpr int kHungCode = 124;
 
@@ -27,6 +33,10 @@ std::optional<Failure> failure_of(const GroupSpec& group, const LaunchResult& re
 // For example "client (not recorded): exit 3", for each program without a recording that ended badly by itself: nothing
 // else says how it ended.
 std::vector<std::string> bad_ends_of_unrecorded(const LaunchResult& result);
+
+// The programs whose exit code was not 0 though nobody stopped them, of a group whose file leaves open whether that is
+// a failure: it has neither must_succeed nor a check or predicates, and they are not the node of stop_when_ends.
+std::vector<BadExit> unjudged_exits(const GroupSpec& group, const LaunchResult& result);
 
 // Whether a node's recording ended because the disk is full.
 bool disk_was_full(const LaunchResult& result);

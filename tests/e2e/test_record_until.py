@@ -99,6 +99,18 @@ def test_all_runs_pass(recorder, counting):
     assert len(rows(again.path)) == 4
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_bad_exit_that_nothing_judges_is_named_once(recorder, jobs):
+    """By default nobody must succeed; that a program did not is said at the end, with what to write if it should."""
+    group = {"node": [{"name": name, "command": ["/bin/sh", "-c", f"exit {code}"]} for name, code in (("a", 3), ("b", 0))]}
+    done = until(recorder, group, 2, "-j", str(jobs))
+    assert done.returncode == 0 and [row["result"] for row in rows(done.path)] == ["passed"] * 2, done.stderr
+    assert done.stderr.count("in 2 runs that passed, a ended with exit code 3, and nothing in the group file says that this is a failure") == 1
+    assert 'add to [group]: must_succeed = ["a"]' in done.stderr
+    group["group"] = {"must_succeed": ["b"]}
+    assert "must_succeed" not in until(recorder, group, 1).stderr
+
+
 def test_several_failures(recorder, tmp_path):
     """A script judges by the number of the run and the recording."""
     check = ["/bin/sh", "-c", 'echo "run {run} saw $(cat {recording}/echo.log)"; exit $(({run} % 2 * 9))']

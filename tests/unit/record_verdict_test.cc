@@ -51,6 +51,23 @@ TEST(Verdict, TheProgramThatEndsTheGroupMustSucceedUnlessOthersAreNamed) {
   EXPECT_EQ(why(group_of({"a"}, "client"), {program("client", exited(3)), program("a", exited(0))}), "passed");
 }
 
+TEST(Verdict, BadExitsOfWhichTheGroupFileSaysNothingAreListed) {
+  const auto names = [](const GroupSpec& group) {
+    LaunchResult result;
+    result.programs = {program("a", exited(3)), program("client", exited(1)), program("b", exited(0)),
+                       program("c", died(SIGKILL)), program("d", exited(128 + SIGTERM), SIGTERM)};
+    std::vector<std::string> out;
+    for (const BadExit& exit : unjudged_exits(group, result)) out.push_back(fmt::format("{} {}", exit.name, exit.code));
+    return out;
+  };
+  EXPECT_THAT(names(group_of({}, "client")), ElementsAre("a 3"));
+  EXPECT_THAT(names(group_of({})), ElementsAre("a 3", "client 1"));
+  EXPECT_THAT(names(group_of({"b"})), ElementsAre());
+  GroupSpec checked = group_of({});
+  checked.check = {"true"};
+  EXPECT_THAT(names(checked), ElementsAre());
+}
+
 TEST(Verdict, ACrashFailsWhoeverItIs) {
   for (int signal : {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL})
     EXPECT_THAT(why(group_of({}), {program("a", died(signal))}), HasSubstr("a crashed: SIG"));
