@@ -39,6 +39,7 @@ class Session:
     helpers_ended: list[Stop]
     on_exit: Callable[[Stop], None] | None
     points: dict[int, StopPoint]
+    hits: int
     ended: set[int]
     nodes: Nodes
     signals: Any

@@ -45,7 +45,8 @@ class Channel:
         self._tell({"violation": violation.to_json(), "text": str(violation)})
 
     def end(self, run: Outcome) -> None:
-        self._tell({"end": {"code": run.code, "word": run.word, "error": run.error, "altered": run.altered, "dropped": run.dropped}})
+        self._tell({"end": {"code": run.code, "word": run.word, "error": run.error, "altered": run.altered, "dropped": run.dropped,
+                           "points": run.points, "hits": run.hits, "never_hit": run.never_hit}})
 
     def _tell(self, message: dict[str, Any]) -> None:
         self._stream.write(json.dumps(message) + "\n")
@@ -137,7 +138,8 @@ class _Running:
             self.run.texts.append(message["text"])
         else:
             end = message["end"]
-            self.run.altered, self.run.dropped = end["altered"], end["dropped"]
+            for name in ("altered", "dropped", "points", "hits", "never_hit"):
+                setattr(self.run, name, end[name])
             self.run.ended(end["code"], end["error"], end["word"])
             self._ended = True
 

@@ -23,7 +23,8 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 class Outcome:
     """The outcome of one script on one recording. `code` is the exit code, `word` its meaning, `error` the error that ended the run
     early. `violations` are as Violation.to_json gives them, `texts` are the same as text, `output` is the last part of what
-    the script printed."""
+    the script printed. `points` is how many stop points there were at the end, `hits` how often stop points were hit, and `never_hit` those
+    that were not though the run came to its end."""
     script: str
     recording: str
     code: int = HELD
@@ -35,6 +36,9 @@ class Outcome:
     dropped: int = 0
     texts: list[str] = field(default_factory=list)
     output: str = ""
+    points: int = 0
+    hits: int = 0
+    never_hit: list[str] = field(default_factory=list)
 
     def ended(self, code: int, error: str = "", word: str = "") -> None:
         """Sets how the run ended. Without a word, the word follows from the code."""
@@ -48,10 +52,21 @@ class Outcome:
             return self.word
         return f"violated {count}" + (f", {self.word}" if self.code != VIOLATED or self.word == INTERRUPTED else "")
 
+    def conclusion(self) -> list[str]:
+        """What a run that held or was violated rests on: a script whose stop points are never hit has checked nothing at them."""
+        if self.word not in (WORDS[HELD], WORDS[VIOLATED]):
+            return []
+        if self.hits:
+            rests_on = f"its stop points were hit {counted(self.hits, 'time')}"
+        else:
+            rests_on = "its stop points were never hit, so nothing was checked at them" if self.points else "it had no stop points"
+        found = "held: nothing was violated" if self.code == HELD else self.summary
+        return [f"{found}; {rests_on}", *([f"never hit: {', '.join(self.never_hit)}"] if self.never_hit else [])]
+
     def to_json(self) -> dict[str, Any]:
         return {"script": self.script, "recording": self.recording, "exit": self.code, "outcome": self.word,
                 "error": self.error or None, "seconds": round(self.seconds, 6), "altered": self.altered,
-                "violations": self.violations, "violations_not_kept": self.dropped}
+                "violations": self.violations, "violations_not_kept": self.dropped, "hits": self.hits, "never_hit": self.never_hit}
 
 
 def short_names(paths: Sequence[str]) -> list[str]:

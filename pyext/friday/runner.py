@@ -97,6 +97,7 @@ def main(scripts: Sequence[str], recordings: Sequence[str], options: Options = O
             return _refuse(pairs, "--slices divides the run of one script on one recording, from its start to its end", json_path)
         try:
             run_slices(pairs[0], options, slices, words, jobs or processors)
+            _conclude(pairs[0])
         except Error as error:
             return _refuse(pairs, str(error), json_path)
     elif len(pairs) > 1:
@@ -130,9 +131,16 @@ def _run_one(run: Outcome, options: Options, args: Sequence[str], channel: Chann
                 print(f"friday: {text}", file=sys.stderr)
         with session, line.shown():
             _carry_out(run, session, args, options, progress=channel.progress if channel else line, out=sys.stderr, channel=channel)
+        if channel is None or run.never_hit and not options.is_slice:  # whoever made a process for this run says how it ended
+            _conclude(run)
     run.seconds = time.monotonic() - began
     if channel is not None:
         channel.end(run)
+
+
+def _conclude(run: Outcome) -> None:
+    for text in run.conclusion():
+        print(f"friday: {text}", file=sys.stderr)
 
 
 def run_script(path: str, session: Session, args: Sequence[str] = (), *, json_path: str | None = None,
@@ -187,6 +195,9 @@ def _carry_out(run: Outcome, session: Session, args: Sequence[str], options: Opt
     run.violations = [violation.to_json() for violation in session.violations]
     run.texts = [str(violation) for violation in session.violations]
     run.dropped = session.violations_dropped
+    points = [point for point in session.points.values() if not point.purpose]
+    run.points, run.hits = len(points), session.hits
+    run.never_hit = [point.label for point in points if point.enabled and not point.hits] if session.finished else []
     run.altered = [{"id": int(node), "name": node.name, "since": str(since)} for node, since in _altered(session).items()]
     if channel is not None:
         for predicate, count in seen.items():

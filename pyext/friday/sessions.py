@@ -99,6 +99,7 @@ class Session(Past):
         self.helpers_ended: list[Stop] = []  # ends of short-lived processes that the console has not said yet
         self.on_exit: Callable[[Stop], None] | None = None  # called when a node has ended, after the functions of `at_exit`; the group goes on unless it calls `stop()`
         self.points: dict[int, StopPoint] = {}  # the stop points by their global ids
+        self.hits = 0  # of all stop points, also of those that have been deleted
         self.types = TypeTable(backend.types)
         self.plans = Plans(backend)
         self.decoders = Decoders(self)
@@ -589,6 +590,7 @@ class Session(Past):
             if point.deleted or not point.enabled:
                 continue
             point.hits += 1
+            self.hits += not point.purpose
             if point.temporary and not stop.message:  # if the condition could not be evaluated, this was not a hit
                 self.delete(point.id)
             if point.run is None:

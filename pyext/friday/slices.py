@@ -14,7 +14,7 @@ from .answers import counted
 from .batch import Batch
 from .errors import UsageError
 from .recordings import Recording
-from .reports import Outcome, worst
+from .reports import VIOLATED, Outcome, worst
 
 if TYPE_CHECKING:
     from .runner import Options
@@ -63,7 +63,10 @@ def _join(whole: Outcome, parts: "list[Outcome]", first_only: bool) -> None:
         whole.dropped += part.dropped
         whole.altered += part.altered
         whole.seconds = max(whole.seconds, part.seconds)
+        whole.points, whole.hits = max(whole.points, part.points), whole.hits + part.hits
         if first_only and whole.violations:
             del whole.violations[1:], whole.texts[1:]
+    if all(part.code <= VIOLATED for part in parts):
+        whole.never_hit = [each for each in parts[0].never_hit if all(each in part.never_hit for part in parts)]
     decides = next(part for part in parts if part.code == worst(parts))
     whole.ended(decides.code, "\n".join(dict.fromkeys(part.error for part in parts if part.error)), decides.word)

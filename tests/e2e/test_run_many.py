@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import xml.etree.ElementTree as xml
 
@@ -71,6 +72,25 @@ def test_one_run_at_its_first_violation(recorder, scripts, workers):
     report = json.loads((scripts / "one.json").read_text())
     assert done.returncode == 1 and report["outcome"] == "violated" and len(report["violations"]) == 1 and "runs" not in report
     assert done.stderr.count("violation of small") == 1 and xml.parse(scripts / "one.xml").getroot().get("failures") == "1"
+
+
+def test_the_end_says_what_was_hit(recorder, scripts, workers):
+    """A watch that never fires looks like one that held, so what was hit is said, and what was not."""
+    (scripts / "some.py").write_text("seen = session.watch('total', lambda: None)\nnever = session.breakpoint('abort', lambda: None)\n")
+    (scripts / "none.py").write_text("never = session.breakpoint('abort', lambda: None)\n")
+    (scripts / "without.py").write_text("print('looked')\n")
+
+    def ends(*options):
+        done = recorder.run([recorder.friday, "run", *options, "--json", scripts / "j.json"])
+        assert done.returncode == 0, done.stderr
+        return done.stderr, json.loads((scripts / "j.json").read_text())
+    said, report = ends(scripts / "some.py", workers.path)
+    assert "friday: held: nothing was violated; its stop points were hit 100 times\nfriday: never hit: breakpoint 2 (abort)\n" in said
+    assert report["hits"] == 100 and report["never_hit"] == ["breakpoint 2 (abort)"]
+    assert "its stop points were never hit, so nothing was checked at them\nfriday: never hit: breakpoint 1 (abort)\n" in ends(scripts / "none.py", workers.path)[0]
+    assert "held: nothing was violated; it had no stop points\n" in ends(scripts / "without.py", workers.path)[0]
+    said, report = ends(scripts / "some.py", "-s", scripts / "none.py", workers.path)
+    assert "[some.py] friday: never hit: breakpoint 2 (abort)\n" in re.sub(r"\[(\S+) \S+\]", r"[\1]", said) and [run["hits"] for run in report["runs"]] == [100, 0]
 
 
 def test_each_run_of_many_at_its_first_violation(recorder, scripts, workers):

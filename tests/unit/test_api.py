@@ -305,7 +305,7 @@ breakpoint("f")
     assert session.finished
     assert report.pop("seconds") > 0
     assert report == {"script": str(tmp_path / "check.py"), "recording": "", "altered": [], "exit": 0, "outcome": "held", "error": None,
-                      "violations": [], "violations_not_kept": 0}
+                      "violations": [], "violations_not_kept": 0, "hits": 2, "never_hit": []}
 
 
 def test_violations_have_their_evidence(tmp_path):

@@ -19,7 +19,7 @@ from friday.reports import Outcome
 from friday.runner import main
 
 TELL = "import os, sys, json, time\ntell = lambda m: os.write(int(sys.argv[1]), (json.dumps(m) + '\\n').encode())\n"
-END = "tell({'end': {'code': %d, 'word': %r, 'error': %r, 'altered': [], 'dropped': 0}})\n"
+END = "tell({'end': {'code': %d, 'word': %r, 'error': %r, 'altered': [], 'dropped': 0, 'points': 0, 'hits': 0, 'never_hit': []}})\n"
 HELD = END % (0, "held", "")
 
 
@@ -84,7 +84,7 @@ try:
     print('up', flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
-    tell({'end': {'code': 2, 'word': 'interrupted', 'error': 'friday: interrupted', 'altered': [], 'dropped': 0}})
+    tell({'end': {'code': 2, 'word': 'interrupted', 'error': 'friday: interrupted', 'altered': [], 'dropped': 0, 'points': 0, 'hits': 0, 'never_hit': []}})
 """
 DEAF = "import signal\nsignal.signal(2, signal.SIG_IGN)\nprint('up', flush=True)\ntime.sleep(60)\n"
 
@@ -158,7 +158,7 @@ def test_json_of_one_run_and_of_many(tmp_path):
     reports.write_json(tmp_path / "one", [one])
     first = json.loads((tmp_path / "one").read_text())
     assert first == {"script": "s.py", "recording": "rec", "exit": 1, "outcome": "violated", "error": None, "seconds": 1.23456, "altered": [],
-                     "violations": one.violations, "violations_not_kept": 0}
+                     "violations": one.violations, "violations_not_kept": 0, "hits": 0, "never_hit": []}
     reports.write_json(tmp_path / "two", [one, outcome(3, error="e")])
     both = json.loads((tmp_path / "two").read_text())
     assert both["exit"] == 3 and both["runs"][0] == first and both["runs"][1]["error"] == "e"
