@@ -280,7 +280,8 @@ def page(all_names: dict[str, Public]) -> str:
     from friday import containers, modules, values, recordings
     lines = ["# The Python package", "", "<!-- Written by pyext/make_reference.py from the docstrings: change those, and run it. -->", "",
              inspect.getdoc(friday) or "", "", "## Forms", "", "### Scripts", "", "`friday run SCRIPT.py REC...` runs scripts on recordings, in parallel, with exit codes and reports for "
-             "CI: [commands.md](commands.md#friday-run). Ready predicates are in [predicates.md](predicates.md).", "", "### In a plain interpreter or a notebook", "",
+             "CI: [commands.md](commands.md#friday-run). It says at the end how often their stop points were hit, and which never were. Ready "
+             "predicates are in [predicates.md](predicates.md).", "", "### In a plain interpreter or a notebook", "",
              "`export PYTHONPATH=$(friday --python-path)`, then start `/usr/bin/python3`, or a notebook that uses it, and `import friday`. " + all_names["open"].doc, "",
              "### Without a replay", "", inspect.getdoc(recordings) or "", "",
              "### Modules with `@`", "", inspect.getdoc(modules) or "", "", "### pytest", "", plugin_doc(), ""]

@@ -10,7 +10,7 @@ from .answers import Output, brief, counted, cut, shown, without_parameters
 from .commands import Command, Verb, tell_dropped
 from .errors import UsageError
 from .handlers import compile_condition
-from .origins import MOST_HOPS, bytes_text, hop_place
+from .origins import MOST_HOPS, hop_place, input_texts
 from .spans import MOST_CHANGES, First
 from .table import OWNED
 
@@ -23,7 +23,6 @@ _SIZE = re.compile(r"(\d+)([KMG]?)(?:i?B)?", re.IGNORECASE)
 _MOST_ROWS = 20
 _INPUT = re.compile(r"(\d+)\.(\d+)")
 _HOP = re.compile(r"hop\s+(\d+)")
-_SYMBOL = re.compile(r"(\S+(?: \+ \d+)?) in section ")  # gdb's answer to `info symbol`
 _MARK = re.compile(r"start|\d+#\d+(:0x[0-9a-f]+(\+\d+)?\*\d+)?")
 PLACES = ("event", "message", "output", "hop", "when", "end")  # words that `goto` knows
 
@@ -182,20 +181,14 @@ def _undo(session: "Session", command: Command, filename: str | None, out: Outpu
     tell(session, stop, out)
 
 
-def _input_text(session: "Session", node: "Node", name: str) -> str:
-    """A register or an address by name, with the variable that is there if gdb knows one."""
-    symbol = _SYMBOL.match(session.backend.gdb(int(node), f"info symbol {name}")) if name.startswith("0x") else None
-    return f"{name} ({symbol[1]})" if symbol else name
-
-
 def _tell_hops(session: "Session", hops: "list[Hop]", out: Output) -> None:
     rows = [("hop", "node", "in", "value", "")]
     for number, hop in enumerate(hops, 1):
         rows.append((str(number), hop.node.name, hop_place(hop), hop.shown, hop.text))
     out.table(rows)
     for number, hop in enumerate(hops, 1):
-        computed, parts = ([f"{each.name if is_part else _input_text(session, hop.node, each.name)} = {bytes_text(each.value)} (`origin {number}.{which}`)"
-                            for which, each in enumerate(hop.inputs, 1) if each.is_part == is_part] for is_part in (False, True))
+        computed, parts = ([f"{name} = {value} (`origin {number}.{which}`)" for which, (each, (name, value)) in
+                            enumerate(zip(hop.inputs, input_texts(session, hop)), 1) if each.is_part == is_part] for is_part in (False, True))
         if computed:
             out.prose("computed from " + ", ".join(computed), "  ")
         if parts:

@@ -30,6 +30,7 @@ _VECTOR = re.compile(r"([xyz])mm([12]?\d|3[01])")
 _SIZES = {"x": 16, "y": 32, "z": 64}
 _MEMBER = re.compile(r"(.*\S)\s*(\.|->)\s*(\w+)", re.DOTALL)
 _POSTFIX = re.compile(r"[\w$:]*(?:(?:\.|->)[\w$:]+)*")
+_SYMBOL = re.compile(r"(\S+(?: \+ \d+)?) in section ")  # gdb's answer to `info symbol`
 _SCALARS = {"int", "bool", "char", "enum", "float"}
 _BRACKETS = re.compile(r"\([^()\[\]]*\)|\[[^()\[\]]*\]")
 
@@ -88,6 +89,15 @@ def bytes_text(value: bytes) -> str:
         return str(number) if number < 1 << 20 else hex(number)
     shown, more = value[:_MOST_SHOWN], " ..." if len(value) > _MOST_SHOWN else ""
     return (c_quote(shown) if value.isascii() and value.decode("ascii").isprintable() else shown.hex(" ")) + more
+
+
+def input_texts(session: "Session", hop: Hop) -> list[tuple[str, str]]:
+    """What was computed with at a hop: each register, or address with the variable that is there if gdb knows one, and its value."""
+    texts = []
+    for each in hop.inputs:
+        symbol = _SYMBOL.match(session.backend.gdb(int(hop.node), f"info symbol {each.name}")) if each.name.startswith("0x") else None
+        texts.append((f"{each.name} ({symbol[1]})" if symbol else each.name, bytes_text(each.value)))
+    return texts
 
 
 def _register(name: str) -> tuple[str, int, int] | None:

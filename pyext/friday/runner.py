@@ -21,6 +21,9 @@ from .tracing import Tracer
 from .violations import Violation, user_traceback
 
 
+_MOST_SHOWN = 20  # violations of a predicate that a run of its own prints; the reports have all
+
+
 class Refused(Exception):
     """Raised if a recording cannot be opened. `code` is the exit code."""
 
@@ -146,8 +149,8 @@ def _conclude(run: Outcome) -> None:
 def run_script(path: str, session: Session, args: Sequence[str] = (), *, json_path: str | None = None,
                progress: Progress | None = None, out: TextIO | None = None, stop_at_first: bool = False) -> int:
     """Runs a script in Friday's dialect with `friday.session` set, and then runs the group to the end, unless the script has done so
-    or has called `friday.stop()`. Violations are printed to `out` (by default stderr) as they are found; the whole report is
-    written to json_path. stop_at_first: the first violation ends the run.
+    or has called `friday.stop()`. The first 20 violations of each predicate are printed to `out` (by default stderr) as they are found; the
+    whole report is written to json_path. stop_at_first: the first violation ends the run.
 
     Returns the exit code: 0 if everything held, 1 for a violation, 2 for an error in the script, 3 if the replay diverged, 4 if a
     component died."""
@@ -160,13 +163,13 @@ def run_script(path: str, session: Session, args: Sequence[str] = (), *, json_pa
 
 def _carry_out(run: Outcome, session: Session, args: Sequence[str], options: Options, *, out: TextIO, progress: Progress | None = None,
                channel: Channel | None = None) -> None:
-    """Runs the script and fills in its outcome. channel: is told of each violation; with one, only the first violation of each
-    predicate is printed."""
+    """Runs the script and fills in its outcome. Of each predicate the first violations are printed. channel: is told of all."""
     seen: dict[str, int] = {}
+    most = _MOST_SHOWN if channel is None else 1
 
     def tell(violation: Violation) -> None:
         count = seen[violation.predicate] = seen.get(violation.predicate, 0) + 1
-        if channel is None or count == 1:
+        if count <= most:
             print(_marked(session, violation), file=out)
         if channel is not None:
             channel.violation(violation)
@@ -199,10 +202,9 @@ def _carry_out(run: Outcome, session: Session, args: Sequence[str], options: Opt
     run.points, run.hits = len(points), session.hits
     run.never_hit = [point.label for point in points if point.enabled and not point.hits] if session.finished else []
     run.altered = [{"id": int(node), "name": node.name, "since": str(since)} for node, since in _altered(session).items()]
-    if channel is not None:
-        for predicate, count in seen.items():
-            if count > 1:
-                print(f"friday: {count - 1} more of {predicate}", file=out)
+    for predicate, count in seen.items():
+        if count > most:
+            print(f"friday: {count - most} more of {predicate}", file=out)
     if run.dropped:
         print(f"friday: there were {run.dropped} more violations, which are not kept", file=out)
 

@@ -99,7 +99,7 @@ class Session(Past):
         self.helpers_ended: list[Stop] = []  # ends of short-lived processes that the console has not said yet
         self.on_exit: Callable[[Stop], None] | None = None  # called when a node has ended, after the functions of `at_exit`; the group goes on unless it calls `stop()`
         self.points: dict[int, StopPoint] = {}  # the stop points by their global ids
-        self.hits = 0  # of all stop points, also of those that have been deleted
+        self.hits = 0  # how often stop points were hit, also those that have been deleted
         self.types = TypeTable(backend.types)
         self.plans = Plans(backend)
         self.decoders = Decoders(self)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import at
 from .errors import ComponentDied, Error
-from .origins import Hop, hop_place, origin
+from .origins import Hop, hop_place, input_texts, origin
 
 if TYPE_CHECKING:
     from .sessions import Session
@@ -60,7 +60,7 @@ class Tracer:
         session._running = False
         try:
             for violation in found:
-                violation.mark, violation.traced = _mark(session), True
+                violation.mark, violation.traced = violation.mark or _mark(session), True
                 for where, text in reads[:_MOST_VALUES]:
                     violation.origins[f"@{where}({text})"] = _way(session, where, text)
                 for name in list(violation.origins)[_MOST_VALUES:]:
@@ -82,13 +82,15 @@ def _mark(session: "Session") -> str:
 
 def _way(session: "Session", node: int, expression: str) -> list[str]:
     try:
-        return [hop_text(hop) for hop in origin(session, expression, node, _MOST_HOPS)]
+        return [hop_text(session, hop) for hop in origin(session, expression, node, _MOST_HOPS)]
     except ComponentDied:
         raise
     except Error as error:
         return [f"not followed: {error}"]
 
 
-def hop_text(hop: Hop) -> str:
+def hop_text(session: "Session", hop: Hop) -> str:
     """A hop on one line."""
-    return f"node {hop.node} ({hop.node.name}){f' {place}' if (place := hop_place(hop)) else ''}: {hop.shown}: {hop.text} [{hop.mark}]"
+    inputs = ", ".join(f"{name} = {value}" for each, (name, value) in zip(hop.inputs, input_texts(session, hop)) if not each.is_part)
+    place = f" {hop_place(hop)}" if hop_place(hop) else ""
+    return f"node {hop.node} ({hop.node.name}){place}: {hop.shown}: {hop.text}{f' from {inputs}' if inputs else ''} [{hop.mark}]"

@@ -60,8 +60,8 @@ class Violation:
                 "backtraces": self.backtraces, "source": self.source, "after": self.after and self.after.to_json(), "mark": self.mark or None, **traced}
 
     def origin_lines(self) -> list[str]:
-        """The mark and the origins as text, if the violation was traced."""
-        lines = [f"  stands at {self.mark}"] if self.traced else []
+        """The mark, if it is known, and the origins as text, if the violation was traced."""
+        lines = [f"  stands at {self.mark}"] if self.mark else []
         for value, hops in self.origins.items():
             lines += [f"  where {value} comes from:", *(f"    {number}. {hop}" for number, hop in enumerate(hops, 1))]
         return lines

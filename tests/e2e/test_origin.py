@@ -1,5 +1,6 @@
 """`origin`: values whose way is known are followed back to where they were planted, through nodes, copies, messages and parts of messages."""
 import json
+import re
 import subprocess
 
 import pytest
@@ -339,3 +340,5 @@ def test_a_run_says_where_the_values_come_from(ring, recorder, tmp_path, opened)
         for value, hops in violation["origins"].items():
             assert value.startswith(f"@{session.here}(") and hops and all("[" in hop for hop in hops), violation["origins"]
             assert f"where {value} comes from" in with_.stderr
+    computed = [hops[-1] for violation in shown for hops in violation["origins"].values() if ": computed by" in hops[-1]]
+    assert computed and all(re.search(r" from [^\[]+ = ", hop) for hop in computed), computed

@@ -74,6 +74,14 @@ def test_one_run_at_its_first_violation(recorder, scripts, workers):
     assert done.stderr.count("violation of small") == 1 and xml.parse(scripts / "one.xml").getroot().get("failures") == "1"
 
 
+def test_a_flood_is_counted_and_each_violation_has_its_mark(recorder, scripts, workers):
+    done = recorder.run([recorder.friday, "run", scripts / "fails.py", workers.path, "--json", scripts / "j.json"])
+    violations = json.loads((scripts / "j.json").read_text())["violations"]
+    assert done.returncode == 1 and len(violations) > 30 and done.stderr.count("violation of small") == 20
+    assert [f"stands at {violation['mark']}" in done.stderr for violation in violations] == [True] * 20 + [False] * (len(violations) - 20)
+    assert done.stderr.endswith(f"friday: {len(violations) - 20} more of small\nfriday: violated {len(violations)}; its stop points were hit 100 times\n")
+
+
 def test_the_end_says_what_was_hit(recorder, scripts, workers):
     """A watch that never fires looks like one that held, so what was hit is said, and what was not."""
     (scripts / "some.py").write_text("seen = session.watch('total', lambda: None)\nnever = session.breakpoint('abort', lambda: None)\n")
