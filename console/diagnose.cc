@@ -80,6 +80,7 @@ int run_diagnose(DiagnoseOptions options) {
   if (auto framing = Framing::parse(options.origin.frame); !framing) return complain("diagnose", framing.error());
   auto group = group_of(options.origin);
   if (!group) return complain("diagnose", group.error());
+  if (!options.quiet) tell_near_misses("diagnose", *group);
   auto done = done_in(options.study);
   if (!done) return complain("diagnose", done.error());
   auto until = series_of(options, *done);

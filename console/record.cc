@@ -329,6 +329,7 @@ int run_record(RecordOptions& options) {
                                        other)});
   auto group = options.group.empty() ? single_program(options) : described_group(options);
   if (!group) return complain("record", group.error());
+  if (!options.group.empty() && !options.quiet) tell_near_misses("record", *group);
   auto launch = launch_options(options);
   if (!launch) return complain("record", launch.error());
   auto saving = save_when_asked(options);

@@ -28,6 +28,7 @@
 #include "core/base/counted.h"
 #include "core/record/check.h"
 #include "core/record/interrupts.h"
+#include "core/record/placeholders.h"
 
 namespace friday {
 namespace {
@@ -334,6 +335,10 @@ GroupRunOptions options_of_runs(const char* command, const std::string& director
   run.launch.own_process_groups = true;
   run.predicate_command = {executable_path(), "run"};
   return run;
+}
+
+void tell_near_misses(const char* command, const GroupSpec& group) {
+  for (const std::string& miss : near_misses(group)) say(stderr, "friday {}: {}\n", command, miss);
 }
 
 Result<Keep> parse_keep(const std::string& text) {

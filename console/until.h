@@ -42,6 +42,9 @@ CLI::Option* add_jobs_option(CLI::App& command, unsigned& jobs);
 // How a group is run anew for a subcommand: its runs are recorded in `directory`, and predicates judge them.
 GroupRunOptions options_of_runs(const char* command, const std::string& directory, bool quiet);
 
+// Warns of what in a group file nearly is a placeholder.
+void tell_near_misses(const char* command, const GroupSpec& group);
+
 struct SeriesEnd {
   enum class How { done, interrupted, failed };  // failed: a run could not be made, and that was said
   How how = How::done;

@@ -28,12 +28,17 @@ constexpr size_t kLongest = 64;  // longer ones are no word that somebody typed
 
 }  // namespace
 
-std::string nearest_text(std::string_view word, std::span<const std::string_view> known) {
+std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
   if (word.size() > kLongest) return "";
   std::string_view best;
   size_t least = word.size() / 3 + 1;
   for (std::string_view each : known)
     if (const size_t edits = distance(word, each); edits < least) best = each, least = edits;
+  return best;
+}
+
+std::string nearest_text(std::string_view word, std::span<const std::string_view> known) {
+  const std::string_view best = nearest(word, known);
   return best.empty() ? "" : fmt::format("; the nearest is `{}`", best);
 }
 

@@ -18,11 +18,13 @@
 
 #include "core/base/fd.h"
 #include "core/base/files.h"
+#include "core/base/nearest.h"
 
 namespace friday {
 namespace {
 
 constexpr std::string_view kPort = "port", kAddress = "address";
+constexpr std::string_view kNames[] = {"dir", "recording", "run", kPort, kAddress};
 
 // What stands between the braces of a placeholder.
 struct Found {
@@ -34,9 +36,7 @@ bool is_name(std::string_view text) {
 }
 
 std::optional<Found> placeholder_in(std::string_view inside) {
-  for (std::string_view name : {"dir", "recording", "run"})
-    if (inside == name) return Found{name, ""};
-  for (std::string_view name : {kPort, kAddress})
+  for (std::string_view name : kNames)
     if (inside == name) return Found{name, ""};
   for (std::string_view name : {kPort, kAddress})
     if (inside.starts_with(name) && inside.substr(name.size()).starts_with(':'))
@@ -84,6 +84,39 @@ Result<std::string> check_found(const Found& found) {
   return std::string();
 }
 
+// Where placeholders are filled in.
+std::vector<std::string*> texts_of(GroupSpec& group) {
+  std::vector<std::string*> texts;
+  for (ProgramSpec& program : group.programs) {
+    for (std::string& word : program.command) texts.push_back(&word);
+    for (auto& [key, value] : program.environment) texts.push_back(&value);
+    texts.insert(texts.end(), {&program.cwd, &program.input, &program.output, &program.errors, &program.ready});
+  }
+  for (std::string& word : group.check) texts.push_back(&word);
+  texts.push_back(&group.faults.seed);
+  return texts;
+}
+
+// The near misses in a text, as "{prot:web}" with what was meant, "{port:web}". A word without letters of its own, one
+// behind `$` or in double braces, and one that goes on with anything but `:` or `}` belongs to somebody else.
+std::map<std::string, std::string> near_misses_in(std::string_view text) {
+  std::map<std::string, std::string> misses;
+  for (size_t open = text.find('{'); open != std::string_view::npos; open = text.find('{', open + 1)) {
+    const size_t close = text.find('}', open);
+    if (close == std::string_view::npos) break;
+    const std::string_view inside = text.substr(open + 1, close - open - 1), word = inside.substr(0, inside.find(':'));
+    const bool belongs_to_others = open > 0 && (text[open - 1] == '$' || text[open - 1] == '{');
+    if (belongs_to_others || word.size() < 3 || placeholder_in(inside)) continue;
+    if (!std::ranges::all_of(word, [](unsigned char c) { return isalpha(c) || c == '_'; })) continue;
+    std::string lower;
+    for (unsigned char c : word) lower += static_cast<char>(tolower(c));
+    const std::string_view meant = nearest(lower, kNames);
+    if (!meant.empty())
+      misses[fmt::format("{{{}}}", inside)] = fmt::format("{{{}{}}}", meant, inside.substr(word.size()));
+  }
+  return misses;
+}
+
 // The ports that the kernel does not give to sockets that name none, so that nobody takes one by chance.
 std::pair<uint16_t, uint16_t> quiet_ports() {
   unsigned low = 32768, high = 60999;
@@ -107,6 +140,17 @@ bool is_free(uint16_t port, int kind) {
 Result<void> check_placeholders(const std::string& text) {
   FRIDAY_TRY_VOID(replace(text, check_found));
   return {};
+}
+
+std::vector<std::string> near_misses(const GroupSpec& group) {
+  GroupSpec copy = group;
+  std::map<std::string, std::string> misses;
+  for (const std::string* text : texts_of(copy)) misses.merge(near_misses_in(*text));
+  std::vector<std::string> messages;
+  for (const auto& [written, meant] : misses)
+    messages.push_back(
+        fmt::format("{} in the group file is no placeholder, so it stays as it is: was {} meant?", written, meant));
+  return messages;
 }
 
 std::vector<std::string> addresses_in(const std::string& text) {
@@ -169,15 +213,7 @@ Result<GroupSpec> Placeholders::fill(const GroupSpec& group) {
   GroupSpec filled = group;
   if (!group.network.hosts.empty())
     for (const ProgramSpec& program : group.programs) addresses_[program.name] = group.network.address_of(program.host);
-  std::vector<std::string*> texts;
-  for (ProgramSpec& program : filled.programs) {
-    for (std::string& word : program.command) texts.push_back(&word);
-    for (auto& [key, value] : program.environment) texts.push_back(&value);
-    texts.insert(texts.end(), {&program.cwd, &program.input, &program.output, &program.errors, &program.ready});
-  }
-  for (std::string& word : filled.check) texts.push_back(&word);
-  texts.push_back(&filled.faults.seed);
-  for (std::string* text : texts) {
+  for (std::string* text : texts_of(filled)) {
     FRIDAY_TRY(value, fill(*text));
     *text = value;
   }

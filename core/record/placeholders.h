@@ -23,6 +23,10 @@ namespace friday {
 // Fails if `text` has a placeholder that is not complete, such as {port}.
 Result<void> check_placeholders(const std::string& text);
 
+// Messages for what stands in braces in the group's commands, directories, environments, files and checks and is not
+// a placeholder, but nearly one: {prot:web}. The programs get it as it is.
+std::vector<std::string> near_misses(const GroupSpec& group);
+
 // The nodes of which `text` wants the address.
 std::vector<std::string> addresses_in(const std::string& text);
 

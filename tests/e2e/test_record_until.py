@@ -111,6 +111,12 @@ def test_a_bad_exit_that_nothing_judges_is_named_once(recorder, jobs):
     assert "must_succeed" not in until(recorder, group, 1).stderr
 
 
+def test_a_placeholder_that_is_mistyped_is_named(recorder):
+    done = recorder.group({"node": [{"name": "a", "command": ["/bin/echo", "{prot:web}"]}]})
+    assert done.returncode == 0 and done.stdout == "{prot:web}\n"
+    assert "friday record: {prot:web} in the group file is no placeholder, so it stays as it is: was {port:web} meant?\n" in done.stderr
+
+
 def test_several_failures(recorder, tmp_path):
     """A script judges by the number of the run and the recording."""
     check = ["/bin/sh", "-c", 'echo "run {run} saw $(cat {recording}/echo.log)"; exit $(({run} % 2 * 9))']

@@ -122,6 +122,17 @@ std::string filled(const std::string& text) {
   return result ? *result : "refused: " + result.error().message;
 }
 
+TEST(Placeholders, WhatIsNearlyOneIsNamedAndOtherBracesAreNot) {
+  GroupSpec group;
+  group.programs.emplace_back().command = {"--at={prot:web}", "{port:web}", "{Dir}/x", "{adress:n1}", "{prot:web}"};
+  EXPECT_THAT(near_misses(group),
+              ElementsAre(HasSubstr("{Dir} in the group file is no placeholder"), HasSubstr("was {address:n1} meant?"),
+                          HasSubstr("was {port:web} meant?")));
+  group.programs[0].command = {R"({"port": 1})", "${prot}",      "{print}", "{a:b}",     "{{prot:web}}",
+                               "{port_of: 1}",   "{ prot:web }", "{1..3}",  "{range:7}", "{}{x}"};
+  EXPECT_THAT(near_misses(group), ElementsAre());
+}
+
 TEST(Placeholders, AreFilled) {
   EXPECT_EQ(filled("--out={recording}/x-{run}"), "--out=/tmp/absent/rec/x-7");
   EXPECT_EQ(filled("{dir}/a:{dir}"), "/tmp/absent/rec/dir/a:/tmp/absent/rec/dir");
