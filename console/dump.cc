@@ -12,6 +12,7 @@
 #include "console/options.h"
 #include "console/paths.h"
 #include "console/say.h"
+#include "core/base/counted.h"
 #include "core/base/pattern.h"
 #include "core/replay/restoring.h"
 #include "core/trace/address.h"
@@ -200,12 +201,26 @@ Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, cons
   return {};
 }
 
+// Those that --node says; without it the only one.
+Result<std::vector<NodeId>> nodes_of(const Recording& recording, const DumpOptions& options) {
+  constexpr size_t kMostNamed = 20;
+  const auto& nodes = recording.nodes();
+  if (!options.node.empty() || nodes.empty()) return parse_node_list(recording, options.node);
+  if (nodes.size() == 1) return std::vector{nodes.front().id};
+  std::string names;
+  for (size_t i = 0; i < nodes.size() && i < kMostNamed; i++)
+    names += fmt::format("{}{} {}", i ? ", " : "", nodes[i].id, nodes[i].name);
+  if (nodes.size() > kMostNamed) names += ", ...";
+  return fail(ErrorCode::usage, "{} has {}: say with --node which of them (--node '*': all): {}", recording.path(),
+              counted(nodes.size(), "node"), names);
+}
+
 int run_dump(const DumpOptions& options) {
   const auto chosen = Chosen::parse(options);
   if (!chosen) return complain("dump", chosen.error());
   auto recording = Recording::open(options.recording);
   if (!recording) return complain("dump", recording.error());
-  auto nodes = parse_node_list(*recording, options.node);
+  auto nodes = nodes_of(*recording, options);
   if (!nodes) return complain("dump", nodes.error());
   recording = completed(*std::move(recording), {nodes->begin(), nodes->end()}, {library_directory(), false});
   if (!recording) return complain("dump", recording.error());
@@ -230,7 +245,7 @@ void add_dump_command(CLI::App& app, int* status) {
   auto options = std::make_shared<DumpOptions>();
   auto* command = app.add_subcommand("dump", "Print the recorded events of a node, a line each");
   add_recording(*command, options->recording);
-  command->add_option("--node", options->node, "The node: a number, a name or a list")->required();
+  command->add_option("--node", options->node, "The node: a number, a name or a list (default: the only one)");
   command->add_option("--call", options->calls, "Only these system calls: names or numbers, joined by commas");
   command->add_option("--thread", options->thread, "Only events of the thread with this number");
   command->add_option("--peer", options->peer,

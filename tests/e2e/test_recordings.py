@@ -37,6 +37,13 @@ def test_events_are_those_of_dump(data, ring, recorder):
     assert [str(data.event(node, e.index)) for e in some] == [str(e) for e in some], "in any order"
 
 
+def test_dump_without_a_node_takes_the_only_one_or_names_them(data, ring, recorder):
+    done = recorder.run([recorder.friday, "dump", ring.path])
+    assert done.returncode == 2 and f"has {len(data.nodes)} nodes: say with --node which of them (--node '*': all): 0 {data.nodes[0].name}, 1 " in done.stderr
+    alone = recorder.record(["/bin/true"])
+    assert recorder.run([recorder.friday, "dump", alone.path]).stdout == recorder.run([recorder.friday, "dump", "--node", "0", alone.path]).stdout != ""
+
+
 def test_events_are_chosen_by_place_and_call(data):
     node = data.nodes[0]
     sends = list(data.events(node, call="sendto"))
