@@ -1,9 +1,14 @@
 #include "console/python.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <sstream>
 
 #include "console/paths.h"
+#include "core/base/fd.h"
 
 namespace friday {
 
@@ -66,6 +71,17 @@ Result<std::unique_ptr<PythonRuntime>> PythonRuntime::start() {
 }
 
 PythonRuntime::~PythonRuntime() { py::finalize_interpreter(); }
+
+void PythonRuntime::flush() {
+  if (py::object out = py::module_::import("sys").attr("stdout"); !out.is_none()) out.attr("flush")();
+}
+
+bool PythonRuntime::drop_unread_output() {
+  pollfd out{STDOUT_FILENO, 0, 0};
+  if (poll(&out, 1, 0) <= 0 || !(out.revents & (POLLERR | POLLHUP))) return false;
+  const UniqueFd null(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  return null && dup2(null.get(), STDOUT_FILENO) >= 0;
+}
 
 Result<py::module_> PythonRuntime::import(const char* name) {
   try {

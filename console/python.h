@@ -22,6 +22,11 @@ class PythonRuntime {
   ~PythonRuntime();
   PythonRuntime(const PythonRuntime&) = delete;
 
+  // Writes out what was printed. Raises what the write raises.
+  static void flush();
+  // Whether nobody reads the standard output any more. Then what is left to be printed is dropped.
+  static bool drop_unread_output();
+
   // Imports a module of the package, for example "friday.console".
   Result<pybind11::module_> import(const char* name);
 
@@ -32,7 +37,8 @@ class PythonRuntime {
 // The last line of a Python exception, for example "ModuleNotFoundError: No module named 'friday'".
 std::string summary(const pybind11::error_already_set& error);
 
-// Runs the Python part of a subcommand. Errors outside the package become a message and an exit code.
+// Runs the Python part of a subcommand. Errors outside the package become a message and an exit code. A reader of the
+// output that goes away, such as head(1), has seen enough.
 template <typename Function>
 int with_python(const char* subcommand, const char* module, Function&& function) {
   auto runtime = PythonRuntime::start();
@@ -45,10 +51,14 @@ int with_python(const char* subcommand, const char* module, Function&& function)
     fmt::print(stderr, "friday {}: {}\n", subcommand, describe(imported.error()));
     return 2;
   }
+  int code = 0;
   try {
-    return function(*imported);
+    code = function(*imported);
+    PythonRuntime::flush();
+    return code;
   } catch (const pybind11::error_already_set& error) {
     if (error.matches(PyExc_KeyboardInterrupt)) return 130;
+    if (error.matches(PyExc_BrokenPipeError) && PythonRuntime::drop_unread_output()) return code;
     fmt::print(stderr, "friday {}: {}\n", subcommand, error.what());
     return 2;
   }

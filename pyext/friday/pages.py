@@ -140,6 +140,4 @@ def main(words: "list[str]") -> int:
     except UsageError as error:
         print(f"friday help: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # the reader has seen enough
     return 0

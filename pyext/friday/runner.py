@@ -3,6 +3,7 @@ scripts or recordings are run in processes of their own (batch.py)."""
 from __future__ import annotations
 
 import os
+import select
 import sys
 import time
 from dataclasses import dataclass
@@ -236,12 +237,21 @@ def _guarded(path: str, session: Session, args: Sequence[str], options: Options,
         if error.code:
             return int(error.code) & 0xff or BAD_INPUT, "", ""
     except OSError as error:
+        if isinstance(error, BrokenPipeError) and _is_output_gone():
+            text = "friday: nobody reads the output any more: the recording was not checked to its end"
+            return failed(VIOLATED if session.violations else BAD_INPUT, text, INTERRUPTED)
         if error.filename != path:
             return failed(BAD_INPUT, user_traceback(error))
         return failed(BAD_INPUT, f"friday: cannot read the script {path}: {error.strerror}")
     except Exception as error:
         return failed(BAD_INPUT, user_traceback(error))
     return (VIOLATED if session.violations else HELD), "", ""
+
+
+def _is_output_gone() -> bool:
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))
 
 
 def _go_between(session: Session, options: Options) -> None:

@@ -281,6 +281,19 @@ def test_a_reader_that_leaves_ends_it(recorder, ring):  # noqa: F811
     recorder.none_left()
 
 
+@pytest.mark.parametrize("command, code, said", [
+    (["help", "errors"], 0, ""), (["refine", "RING", "0#20"], 0, ""),
+    (["run", "SCRIPT", "RING"], 2, "friday: nobody reads the output any more: the recording was not checked to its end\n")], ids=lambda each: each[0] if isinstance(each, list) else "")
+def test_a_reader_that_leaves_ends_other_commands_without_a_traceback(recorder, ring, tmp_path, command, code, said):  # noqa: F811
+    (tmp_path / "prints.py").write_text("print('x' * 100000, flush=True)\n")
+    read, write = os.pipe()
+    os.close(read)
+    words = [{"RING": str(ring.path), "SCRIPT": str(tmp_path / "prints.py")}.get(word, word) for word in command]
+    done = subprocess.run([str(recorder.friday), *words], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (code, said)
+
+
 def test_gdbs_connect_while_a_pipe_waits(recorder, ring):  # noqa: F811
     read, write = os.pipe()
     console = recorder.start([recorder.friday, "replay", ring.path], stdin=read)
