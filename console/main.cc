@@ -1,11 +1,9 @@
 // The command friday. Each subcommand has a file of its own.
 #include <fcntl.h>
 
-#include <algorithm>
 #include <new>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -31,8 +29,8 @@
 #include "console/report.h"
 #include "console/restore.h"
 #include "console/run.h"
+#include "console/usage.h"
 #include "console/verify.h"
-#include "core/base/nearest.h"
 #include "core/base/refusals.h"
 
 namespace {
@@ -43,23 +41,12 @@ void open_standard_streams() {
     if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", O_RDWR);
 }
 
-// The message if the first argument is meant to be a subcommand and is none; otherwise empty.
-std::string unknown_subcommand(const CLI::App& app, int argc, char** argv) {
-  const std::string_view word = argc > 1 ? argv[1] : "";
-  std::vector<std::string> names;
-  for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(each->get_name());
-  if (word.empty() || word.starts_with('-') || std::ranges::find(names, word) != names.end()) return "";
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  return fmt::format("there is no subcommand `{}`{}; `friday --help` lists them", word,
-                     friday::nearest_text(word, known));
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   open_standard_streams();
-  CLI::App app{"Friday: record distributed programs, replay them as one, question the whole system's state"};
+  CLI::App app{"Friday: record distributed programs, replay them as one, question the whole system's state", "friday"};
+  app.formatter(friday::make_help_formatter());
   app.require_subcommand(1);
   app.set_version_flag("--version", FRIDAY_VERSION);
   int status = 0;
@@ -100,12 +87,9 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (const std::string unknown = unknown_subcommand(app, argc, argv); !unknown.empty()) {
-      fmt::print(stderr, "friday: {}\n", unknown);
-      return 2;
-    }
-    int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    fmt::print(stderr, "{}\n", friday::refusal_of(app, error, argc, argv));
+    return 2;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "friday: {}\n", friday::kNoMemory);
     return 2;

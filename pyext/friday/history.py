@@ -15,7 +15,6 @@ from .spans import MOST_CHANGES, First
 from .table import OWNED
 
 if TYPE_CHECKING:
-    from .nodes import Node
     from .origins import Hop, Input
     from .sessions import Session
 

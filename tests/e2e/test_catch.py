@@ -226,6 +226,32 @@ def test_a_subcommand_that_is_misspelt(recorder):
     assert done.returncode == 2 and done.stderr == "friday: there is no subcommand `zzz`; `friday --help` lists them\n"
 
 
+@pytest.mark.parametrize("words, said", [
+    ("", "friday: say what to do: record, verify, .*, completion; `friday --help` says what each does"),
+    ("--hlep", "friday: there is no option `--hlep`; the nearest is `--help`; `friday --help` lists them"),
+    ("replay rec --nod 1", "friday replay: there is no option `--nod`; the nearest is `--node`; `friday replay --help` .*"),
+    ("dump --jso", "friday dump: there is no option `--jso`; the nearest is `--json`; .*"),
+    ("verify", r"friday verify: recording is missing: The recording, or the name of a session \(friday ls\); .*"),
+    ("verify one two", "friday verify: `two` is one word too many; .*"),
+    ("force study abc", "friday force: `abc` is no value for run, which takes a whole number; .*"),
+    ("diagnose -o x -n 0", "friday diagnose: `0` is no value for --runs, which takes a whole number from 1 to 1000000; .*"),
+    ("diagnose -o x -n", "friday diagnose: --runs needs a whole number from 1 to 1000000: How many runs .*"),
+    ("replay rec --sync foo", "friday replay: `foo` is no value for --sync, which takes one of clock, causal, free; .*"),
+    ("record -o x -s y -- true", "friday record: --output does not go with --session: leave one of them away; .*"),
+    ("record -o x -j 2 --group g", "friday record: --jobs needs --until-failure; .*"),
+    ("refine a b c d e", "friday refine: too many words for what: .*")])
+def test_a_command_line_that_is_wrong_is_explained(recorder, words, said):
+    done = recorder.run([recorder.friday, *words.split()])
+    assert done.returncode == 2 and re.fullmatch(said + "\n", done.stderr), done.stderr
+
+
+def test_help_has_types_for_people(recorder):
+    text = {name: recorder.run([recorder.friday, name, "--help"]).stdout for name in ("refine", "force", "record")}
+    assert "Usage: friday refine [OPTIONS] what...\n" in text["refine"] and "--frames N (1 to 1000) " in text["refine"]
+    assert "--until received|handled|answered\n" in text["force"] and "--patience NUMBER (0.001 to 3600)\n" in text["force"]
+    assert "--seed N " in text["record"] and "-s,--session TEXT (not with --output)\n" in text["record"]
+
+
 def test_ends_of_short_lived_processes_are_one_line(recorder):
     script = "for i in 1 2 3 4 5 6; do /bin/true; (exit 1); done; (exit 7); (sleep 1.1; exit 0)"
     recording = recorder.record(["/bin/sh", "-c", script], name="it")

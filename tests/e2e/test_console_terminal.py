@@ -141,7 +141,7 @@ def test_part_of_the_nodes(piped):
 
 @pytest.mark.parametrize("arguments,message", [
     (["/no/such/recording"], "/no/such/recording"), (["--node", "n9"], 'no node matches "n9"'), (["--sync", "never"], "--sync"),
-    (["--frobnicate"], "--frobnicate"), ([], "recording is required")])
+    (["--frobnicate"], "--frobnicate"), ([], "recording is missing")])
 def test_bad_usage(recorder, ring, arguments, message):  # noqa: F811
     recording = [] if not arguments or arguments[0].startswith("/") else [ring.path]
     done = recorder.run([recorder.friday, "replay", *recording, *arguments])
