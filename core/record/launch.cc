@@ -124,6 +124,7 @@ class Group {
     result.status = running_.empty() ? 0 : running_[0].status;
     result.ended_by = collector_.must_stop() ? GroupEnd::strict : ended_by_;
     result.not_ready = not_ready_;
+    result.not_ready_status = not_ready_status_;
     for (const auto& r : running_)
       result.programs.push_back({r.spec->name, r.spec->record, r.started, r.status, r.stopped_by, r.killed});
     collector_.finish(stop_level_ == 2);
@@ -232,10 +233,11 @@ class Group {
       r.ready = r.watch->is_ready(r.pid, r.ended ? r.status : -1);
       r.ready_at = elapsed();
       if (r.ready || r.stopped_by) continue;
-      if (r.ended)
+      if (r.ended) {
         not_ready_ =
             fmt::format("{} ended before it was ready (\"{}\"): {}", r.spec->name, r.spec->ready, end_text(r.status));
-      else if (elapsed() > r.started_at + r.spec->ready_timeout)
+        not_ready_status_ = r.status;
+      } else if (elapsed() > r.started_at + r.spec->ready_timeout)
         not_ready_ = fmt::format("{} was not ready (\"{}\") after ready_timeout = {:g} s", r.spec->name, r.spec->ready,
                                  r.spec->ready_timeout);
     }
@@ -486,6 +488,7 @@ class Group {
   std::vector<Restart> restarts_;
   size_t next_event_ = 0, stop_phase_ = 0;
   std::string not_ready_;
+  int not_ready_status_ = -1;
   double look_at_ = 0;  // when to look again whether programs are ready
   Clock::time_point start_, stopped_, ticked_{};
   int stop_level_ = 0;  // 1: asked to stop, 2: killed

@@ -51,6 +51,7 @@ struct LaunchResult {
   int status = 0;  // wait status of the first program
   GroupEnd ended_by = GroupEnd::programs_ended;
   std::string not_ready;             // for `not_ready`: which program, and why
+  int not_ready_status = -1;         // its wait status, if it had ended
   std::vector<ProgramEnd> programs;  // a program that was restarted is listed once for each start
   std::vector<NodeSummary> nodes;
   size_t left_out = 0;  // number of processes without a trace

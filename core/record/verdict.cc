@@ -71,7 +71,9 @@ std::optional<Failure> failure_of(const GroupSpec& group, const LaunchResult& re
                    kHungCode};
   if (result.ended_by == GroupEnd::network_lost)
     return Failure{"the relay of the group's network ended before the programs: something has killed it", 1};
-  if (result.ended_by == GroupEnd::not_ready) return Failure{result.not_ready, kHungCode};
+  if (result.ended_by == GroupEnd::not_ready)  // one that ended has not hung, even if it exited with 0
+    return Failure{result.not_ready,
+                   result.not_ready_status < 0 ? kHungCode : std::max(code_of(result.not_ready_status), 1)};
   std::vector<std::string> watched = group.must_succeed;
   if (watched.empty() && !group.stop_when_ends.empty()) watched = {group.stop_when_ends};
   for (const ProgramEnd& program : result.programs)

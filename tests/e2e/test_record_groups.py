@@ -67,15 +67,16 @@ def test_later_nodes_wait_for_output_and_for_an_end(recorder, tmp_path):
     assert "serving 7" in output(recording, "last")
 
 
-@pytest.mark.parametrize("code, ready, limit, why", [
-    ("import time; time.sleep(60)", "output never", 0.4, '"output never"\\) after ready_timeout = 0.4 s'),
-    ("import sys; sys.exit(3)", "output never", 20, 'ended before it was ready \\("output never"\\): exit 3'),
-    ("import sys; sys.exit(3)", "exit", 20, 'ended before it was ready \\("exit"\\): exit 3')])
-def test_who_is_not_ready_is_named(recorder, tmp_path, code, ready, limit, why):
+@pytest.mark.parametrize("code, ready, limit, why, exit_code", [
+    ("import time; time.sleep(60)", "output never", 0.4, '"output never"\\) after ready_timeout = 0.4 s', 124),
+    ("import sys; sys.exit(3)", "output never", 20, 'ended before it was ready \\("output never"\\): exit 3', 3),
+    ("import sys; sys.exit(0)", "output never", 20, 'ended before it was ready \\("output never"\\): exit 0', 1),
+    ("import sys; sys.exit(3)", "exit", 20, 'ended before it was ready \\("exit"\\): exit 3', 3)])
+def test_who_is_not_ready_is_named(recorder, tmp_path, code, ready, limit, why, exit_code):
     started = tmp_path / "started"
     recording = recorder.group({"node": [python("server", code, ready=ready, ready_timeout=limit),
                                          python("client", f"open({str(started)!r}, 'w')")]})
-    assert recording.returncode == 124 and re.search("server (was not ready|ended before)", recording.stderr), recording.stderr
+    assert recording.returncode == exit_code and re.search("server (was not ready|ended before)", recording.stderr), recording.stderr
     assert re.search(why, recording.stderr), recording.stderr
     assert not started.exists()
     recorder.none_left()
