@@ -9,6 +9,7 @@
 
 #include <toml++/toml.h>
 
+#include "core/base/files.h"
 #include "core/record/group_network.h"
 #include "core/record/readiness.h"
 #include "core/record/toml_reading.h"
@@ -227,9 +228,10 @@ Result<void> check_entries(const std::string& path, const toml::table& document)
 }  // namespace
 
 Result<GroupSpec> read_group(const std::string& path) {
+  FRIDAY_TRY(text, read_file(path));
   toml::table document;
   try {
-    document = toml::parse_file(path);
+    document = toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     return fail(ErrorCode::bad_input, "{}:{}: {}", path, error.source().begin.line, error.description());
   }

@@ -3,6 +3,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+
 #include <nlohmann/json.hpp>
 
 namespace friday {
@@ -62,6 +65,12 @@ Result<Study> Study::open(const std::string& directory) {
   Study study;
   study.directory_ = directory;
   const Beneath list(directory, "runs.jsonl");
+  struct stat status {};
+  if (stat(directory.c_str(), &status) != 0)
+    return fail(ErrorCode::not_found,
+                "there is no study {}: {}; it is the directory behind -o of `friday diagnose` or `friday record "
+                "--until-failure`",
+                directory, strerror(errno));
   auto text = read_beneath(list, kMostList);
   if (!text && text.error().code == ErrorCode::not_found)
     return fail(

@@ -86,9 +86,10 @@ def test_the_guilty_order_is_the_first_finding(recorder, tmp_path):
 
 def test_studies_that_are_no_good(recorder, tmp_path):
     missing = compare(recorder, tmp_path / "none")
-    assert missing.returncode == 2 and "is no study: it has no list of runs" in missing.stderr
+    assert missing.returncode == 2 and f"there is no study {tmp_path / 'none'}: No such file" in missing.stderr
     study = tmp_path / "study"
     study.mkdir()
+    assert "is no study: it has no list of runs" in compare(recorder, study).stderr
     runs = study / "runs.jsonl"
     runs.write_text('{"run":1,"result":"passed"}\nnonsense\n')
     assert "does not describe a run: nonsense" in compare(recorder, study).stderr
