@@ -6,6 +6,7 @@
 
 #include "console/complain.h"
 #include "console/order_text.h"
+#include "console/study_group.h"
 #include "console/study_runs.h"
 #include "core/base/counted.h"
 #include "core/study/compare.h"
@@ -20,8 +21,8 @@ using nlohmann::json;
 
 class Report {
  public:
-  Report(const Gathered& gathered, const Comparison& comparison)
-      : gathered_(gathered), comparison_(comparison), naming_(comparison.naming) {}
+  Report(const std::string& directory, const Gathered& gathered, const Comparison& comparison)
+      : directory_(directory), gathered_(gathered), comparison_(comparison), naming_(comparison.naming) {}
 
   void print() const {
     const size_t passed = comparison_.runs - comparison_.failures;
@@ -41,6 +42,9 @@ class Report {
     print_findings(comparison_.orders);
     if (comparison_.verdict == Comparison::Verdict::content) print_findings(comparison_.contents);
     for (const std::string& text : comparison_.left_out) say("not compared: {}\n", text);
+    if (const size_t wanted = wanted_runs())
+      say("\nMore runs, with the other options as before: {}\n",
+          command_for_more(directory_, comparison_.runs, wanted + gathered_.undecided));
   }
 
   // The ranking of the paper.
@@ -123,6 +127,16 @@ class Report {
       case Order::Form::absence: return "absence";
     }
     return "";
+  }
+
+  // How many runs there should be for a claim; 0 if more would not help.
+  size_t wanted_runs() const {
+    using Verdict = Comparison::Verdict;
+    const Verdict verdict = comparison_.verdict;
+    if (comparison_.needed_runs) return comparison_.needed_runs;
+    const bool is_short =
+        verdict == Verdict::all_passed || verdict == Verdict::all_failed || verdict == Verdict::too_few;
+    return is_short ? std::max<size_t>(2 * comparison_.runs, 20) : 0;
   }
 
   std::string verdict() const {
@@ -231,6 +245,7 @@ class Report {
     return out;
   }
 
+  const std::string& directory_;  // of the study
   const Gathered& gathered_;
   const Comparison& comparison_;
   const Naming& naming_;
@@ -246,7 +261,7 @@ int compare_study(const char* command, const std::string& directory, const Compa
   auto gathered = gather_runs(command, *study, *classes);
   if (!gathered) return complain(command, gathered.error());
   const Comparison comparison = compare(gathered->runs, options.most);
-  const Report report(*gathered, comparison);
+  const Report report(directory, *gathered, comparison);
   if (options.by_subsequences && options.as_json) say_json(report.anomalies_as_json(options.most));
   else if (options.by_subsequences) report.print_anomalies(options.most);
   else if (options.as_json) say_json(report.as_json());

@@ -53,6 +53,7 @@ Result<UntilOptions> series_of(const DiagnoseOptions& options, const Done& done)
                      .jobs = options.jobs,
                      .quiet = options.quiet,
                      .command = "diagnose",
+                     .resumed_by = "the same command goes on with the study",
                      .for_study = true};
   if (!options.origin.live.empty())
     until.live = LiveGroup{options.origin.live, options.origin.schedule ? Keeps::schedule : Keeps::everything};

@@ -228,8 +228,11 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
 }
 
 int run_until(const RecordOptions& options, const GroupSpec& group, const GroupRunOptions& run) {
-  UntilOptions until{
-      .runs = options.until_failure, .failures = options.failures, .jobs = options.jobs, .quiet = options.quiet};
+  UntilOptions until{.runs = options.until_failure,
+                     .failures = options.failures,
+                     .jobs = options.jobs,
+                     .quiet = options.quiet,
+                     .resumed_by = "the same command adds further runs to " + options.recording};
   if (!options.keep.empty()) {
     auto keep = parse_keep(options.keep);
     if (!keep) return complain("record", keep.error());

@@ -24,15 +24,6 @@ std::string systemd_word(const std::string& word) {
   return plain ? quoted : '"' + quoted + '"';
 }
 
-std::string shell_word(const std::string& word) {
-  bool plain = !word.empty();
-  for (char c : word) plain &= isalnum(static_cast<unsigned char>(c)) || strchr("_-./:=,+@%", c);
-  if (plain) return word;
-  std::string quoted = "'";
-  for (char c : word) c == '\'' ? quoted += "'\\''" : quoted += c;
-  return quoted + "'";
-}
-
 std::vector<std::string> recording_command(const ServiceRequest& request, const std::string& recording) {
   std::vector<std::string> words = {
       request.friday, "record",     "-q",
@@ -60,6 +51,15 @@ Result<void> check(const ServiceRequest& request) {
 }
 
 }  // namespace
+
+std::string shell_word(const std::string& word) {
+  bool plain = !word.empty();
+  for (char c : word) plain &= isalnum(static_cast<unsigned char>(c)) || strchr("_-./:=,+@%", c);
+  if (plain) return word;
+  std::string quoted = "'";
+  for (char c : word) c == '\'' ? quoted += "'\\''" : quoted += c;
+  return quoted + "'";
+}
 
 Result<std::string> systemd_drop_in(const ServiceRequest& request) {
   FRIDAY_TRY_VOID(check(request));

@@ -19,6 +19,9 @@ struct ServiceRequest {
   std::vector<std::string> command;
 };
 
+// A word as a shell is given it, quoted where it has to be.
+std::string shell_word(const std::string& word);
+
 Result<std::string> systemd_drop_in(const ServiceRequest& request);
 Result<std::string> container_entry_point(const ServiceRequest& request);
 

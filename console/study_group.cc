@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "console/service_text.h"
 #include "core/base/beneath.h"
 #include "core/record/group.h"
 
@@ -95,6 +96,32 @@ Result<void> claim_study(const std::string& study, const StudyOrigin& origin, un
   if (mkdir(study.c_str(), 0700) != 0 && errno != EEXIST)
     return fail_errno(errno, fmt::format("cannot create {}", study));
   return write_beneath(place, asked.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+std::string command_for_more(const std::string& study, size_t present, size_t wanted) {
+  const auto text = read_beneath(place_of(study), kMostOrigin);
+  const json known = text ? json::parse(*text, nullptr, false) : json();
+  if (!known.is_object())
+    return fmt::format("friday record -o {} --until-failure {} --failures {} --group GROUP.toml", shell_word(study),
+                       wanted - present, wanted - present);
+  std::string command = fmt::format("friday diagnose -o {} -n {}", shell_word(study), wanted);
+  const auto add = [&](const json& value, const char* option) {
+    if (value.is_string() && !value.get<std::string>().empty())
+      command += option + (" " + shell_word(value.get<std::string>()));
+  };
+  const auto add_all = [&](const char* key, const char* option) {
+    if (const json list = known.value(key, json::array()); list.is_array())
+      for (const json& each : list) add(each, option);
+  };
+  add(known.value("live", json()), " --live");
+  if (known.value("live", json("")) == json("")) add(known.value("group_file", json()), " --group");
+  add_all("predicates", " --predicate");
+  add(known.value("frame", json()), " --frame");
+  if (known.value("script_name", json()) != json("script")) add(known.value("script_name", json()), " --name");
+  if (known.value("script", json::array()) == json::array()) return command;
+  command += " --";
+  add_all("script", "");
+  return command;
 }
 
 Result<StudyOrigin> origin_of(const std::string& study) {

@@ -27,6 +27,10 @@ Result<GroupSpec> group_of(const StudyOrigin& origin);
 // Fails if the study was made of something else; else notes what it is made of. `runs`: how many it has already.
 Result<void> claim_study(const std::string& study, const StudyOrigin& origin, unsigned runs);
 
+// The command that adds runs to a study or a series until it has `wanted`; it has `present` by now. Options that no
+// study notes, such as --chaos, are left to the user.
+std::string command_for_more(const std::string& study, size_t present, size_t wanted);
+
 // What the study is made of. Fails with not_found if it was not made by `friday diagnose`, and with bad_input if the
 // group file is another one by now.
 Result<StudyOrigin> origin_of(const std::string& study);

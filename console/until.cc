@@ -100,6 +100,8 @@ class Series {
     if (!until_.quiet && !until_.interrupts) tell_unjudged();
     if (!done || is_disk_full_) return {SeriesEnd::How::failed, code};
     const bool is_interrupted = is_interrupted_ || interrupts_.came();
+    if (is_interrupted && !until_.resumed_by.empty() && !until_.quiet)
+      say(stderr, "friday: interrupted; {}\n", until_.resumed_by);
     return {is_interrupted ? SeriesEnd::How::interrupted : SeriesEnd::How::done, code};
   }
 
@@ -247,8 +249,9 @@ class Series {
     if (until_.quiet) return;
     line_.clear();
     if (line_.on() && run.result == GroupRun::Result::passed) return;  // the line counts it
+    const std::string why = run.why == name_of(run.result) ? "" : run.why;
     say(stderr, "friday: run {}: {} in {:.1f} s{}{}{}\n", run.number, name_of(run.result), run.seconds,
-        run.why.empty() ? "" : ": ", run.why,
+        why.empty() ? "" : ": ", why,
         run.seed && run.result != GroupRun::Result::passed ? fmt::format("; seed {}", *run.seed) : "");
     for (const std::string& text : run.bad_ends)
       if (text != run.why) say(stderr, "friday: run {}: {}\n", run.number, text);

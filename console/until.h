@@ -30,6 +30,7 @@ struct UntilOptions {
   unsigned jobs = 1;  // runs that are made at a time; with more than one `options` are used in other processes
   bool quiet = false;
   const char* command = "record";   // the subcommand, for messages
+  std::string resumed_by{};         // for who interrupts it: what goes on with it
   bool for_study = false;           // the last line says nothing of where the runs are listed, as a comparison follows
   std::optional<LiveGroup> live{};  // the group is only the script, and is run against this one
   // The caller's, if there are several series which one signal shall end; otherwise the series has its own.

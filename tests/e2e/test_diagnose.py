@@ -28,6 +28,8 @@ def test_a_script_decides_and_a_study_goes_on(recorder, tmp_path):
     assert first.returncode == 0 and first.stdout.startswith("3 runs: 2 failed, 1 passed\n"), first.stdout + first.stderr
     assert [row["result"] for row in rows(study)] == ["FAILED", "passed", "FAILED"]
     assert [row["programs"][-1]["name"] for row in rows(study)] == ["script"] * 3 and rows(study)[0]["why"] == "script: exit 1"
+    add = first.stdout.splitlines()[-1]
+    assert add == f"More runs, with the other options as before: friday diagnose -o {study} -n 20 --group {group} -- /bin/sh -c 'exit $(( {{run}} % 2 ))'"
     more = diagnose(recorder, study, group, "-n", "5", script=odd)
     assert "has 3 runs already" in more.stderr and [row["run"] for row in rows(study)] == [1, 2, 3, 4, 5]
     again = diagnose(recorder, study, group, "-n", "5", "-q", script=odd)
@@ -81,7 +83,8 @@ def test_ctrl_c_and_two_at_once(recorder, tmp_path):
     both = diagnose(recorder, study, group, script=slow)
     assert both.returncode == 2 and "another series of runs is being recorded" in both.stderr
     running.process.send_signal(signal.SIGINT)
-    assert running.finish(60).returncode == 130
+    ended = running.finish(60)
+    assert ended.returncode == 130 and "friday: interrupted; the same command goes on with the study\n" in ended.stderr, ended.stderr
     assert [row["result"] for row in rows(study)] == ["passed", "interrupted"]
     flag.unlink()
     done = diagnose(recorder, study, group, "-n", "4", script=[*slow[:2], slow[2].replace("= 2 ", "= 0 ")])

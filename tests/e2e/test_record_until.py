@@ -188,7 +188,8 @@ def test_ctrl_c_ends_the_series(recorder, tmp_path, moment):
     assert [row["result"] for row in rows(done.path)] == ["passed", "passed", "interrupted"]
     assert recordings(done.path) == ["run-2", "run-3"]
     recorder.verify(done.path / "run-3")
-    assert "3 runs: 0 failed, 2 passed" in done.stderr
+    assert "3 runs: 0 failed, 2 passed" in done.stderr and "interrupted: interrupted" not in done.stderr
+    assert f"friday: interrupted; the same command adds further runs to {done.path}\n" in done.stderr
     recorder.none_left()
 
 
