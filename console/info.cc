@@ -20,6 +20,7 @@
 #include "core/trace/node_end.h"
 #include "core/trace/recording.h"
 #include "core/trace/refused.h"
+#include "core/trace/roll.h"
 #include "core/trace/steps.h"
 
 namespace friday {
@@ -289,6 +290,7 @@ void print_info(const json& info) {
       say("  chaos     recorded with --chaos, seed {}\n", node["chaos_seed"].get<uint64_t>());
     if (node.contains("notice")) say("  notice    {}\n", node["notice"].get<std::string>());
   }
+  if (info.contains("missing_nodes")) say("{}\n", info["missing_nodes"]["text"].get<std::string>());
   for (const auto& step : info.value("steps", json::array()))
     say("at logical time {:.6f} s friday record did: {} node {} {}{}{}\n", step["seconds"].get<double>(),
         step["what"].get<std::string>(), step["node"].get<int>(), step["name"].get<std::string>(),
@@ -318,6 +320,11 @@ int run_info(const InfoOptions& options) {
   if (!recording) return complain("info", recording.error());
   auto schedule = Schedule::load_or_compute(*recording);
   json info = describe_all(*recording, schedule ? &*schedule : nullptr);
+  if (const auto missing = missing_nodes(recording->path()); !missing.empty()) {
+    info["missing_nodes"] = {{"text", missing_text(missing)}, {"nodes", json::array()}};
+    for (const RolledNode& node : missing)
+      info["missing_nodes"]["nodes"].push_back({{"id", node.id.value}, {"name", node.name}});
+  }
   if (!schedule) info["problem"] = describe(schedule.error());
   if (options.as_json) say_json(info);
   else print_info(info);

@@ -17,9 +17,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/files.h"
+#include "core/base/log.h"
 #include "core/base/poll_set.h"
 #include "core/record/collector_node.h"
 #include "core/record/ticks.h"
+#include "core/trace/roll.h"
 #include "core/trace/standing_still.h"
 
 namespace friday {
@@ -74,7 +76,7 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
       while (dirent* entry = readdir(d)) {
         const std::string_view name = entry->d_name;
         foreign |= name != "." && name != ".." && name != "nodes" && name != "files" && name != "cache" &&
-                   name != "tokens" && name != "switches.json" && !name.starts_with("recording.json");
+                   name != "tokens" && name != "roll" && name != "switches.json" && !name.starts_with("recording.json");
       }
       closedir(d);
       if (foreign)
@@ -323,6 +325,11 @@ void Collector::finish(bool hurry) {
   packer_.finish(hurry);
   for (const auto& node : nodes_) remove_from_standby(*node);
   if (keeps_last()) remove_old(until);
+  if (nodes_.empty()) return;
+  std::vector<RolledNode> left;
+  for (const auto& node : nodes_) left.push_back({NodeId{node->id}, node->origin.name});
+  if (auto noted = write_roll(options_.recording, hex_of(nodes_.front()->uuid, 16), left); !noted)
+    FRIDAY_LOG(record, info, "no roll of the nodes: {}", describe(noted.error()));
 }
 
 void Collector::describe_soon(Node& node) {

@@ -25,6 +25,7 @@
 #include "core/replay/judging.h"
 #include "core/replay/memory_guard.h"
 #include "core/trace/node_end.h"
+#include "core/trace/roll.h"
 
 namespace friday {
 
@@ -155,6 +156,9 @@ Result<void> ReplaySession::choose_nodes() {
 // What a recorder has noted of a node says where its replay may differ from what happened, though nothing diverges.
 // What is said of many nodes is said once.
 void ReplaySession::tell_what_was_noted() {
+  if (options_.nodes.empty())
+    if (std::string text = missing_text(missing_nodes(recording_.path())); !text.empty())
+      notices_.push_back(std::move(text));
   std::map<std::string, std::vector<const NodeInfo*>> noted;
   for (NodeId id : ids_)
     if (const NodeInfo* node = recording_.find(id); node && !node->notice.empty()) noted[node->notice].push_back(node);

@@ -163,7 +163,8 @@ void survey_sizes(const Recording& recording, Contents& out) {
     const std::string top = inside.begin()->string();
     out.total_bytes += size;
     if (top == "debug") out.symbol_bytes += size;
-    else if (top != "nodes" && top != "files" && top != "payload" && top != "cache" && top != "recording.json")
+    else if (top != "nodes" && top != "files" && top != "payload" && top != "cache" && top != "roll" &&
+             top != "recording.json")
       out.others[inside.string()] = size;
   }
 }

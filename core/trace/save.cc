@@ -27,6 +27,7 @@
 #include "core/trace/json_file.h"
 #include "core/trace/packed.h"
 #include "core/trace/recording.h"
+#include "core/trace/roll.h"
 #include "core/trace/standing_still.h"
 #include "core/trace/trace_file.h"
 
@@ -140,13 +141,15 @@ class Saver {
   }
 
   Result<void> remove_ended() {
+    std::vector<std::string> removed;
     for (const std::string& id : ids_) {
       if (const auto node = under_way_.find(id); node != under_way_.end() && node->second.goes_on()) continue;
       FRIDAY_TRY(names, names_beneath(directory_of(id)));
       for (const std::string& name : names) remove_beneath(directory_of(id).below(name));
       remove_beneath(directory_of(id));
+      removed.push_back(id);
     }
-    return {};
+    return strike_from_rolls(from_, removed);
   }
 
   // A trace without its image cannot be replayed, and it is written in moments.

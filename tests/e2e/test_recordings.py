@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 
 import pytest
 from debug_support import friday, opened, ring, run_to_end  # noqa: F401
@@ -42,6 +43,24 @@ def test_dump_without_a_node_takes_the_only_one_or_names_them(data, ring, record
     assert done.returncode == 2 and f"has {len(data.nodes)} nodes: say with --node which of them (--node '*': all): 0 {data.nodes[0].name}, 1 " in done.stderr
     alone = recorder.record(["/bin/true"])
     assert recorder.run([recorder.friday, "dump", alone.path]).stdout == recorder.run([recorder.friday, "dump", "--node", "0", alone.path]).stdout != ""
+
+
+def test_a_node_that_was_removed_is_missed(ring, recorder, tmp_path):
+    """Its messages come from nobody then, as if it had never been recorded."""
+    copy, gone = tmp_path / "copy", len(recorder.info(ring.path)["nodes"]) - 1
+    shutil.copytree(ring.path, copy)
+    assert "missing_nodes" not in recorder.info(copy)
+    name = recorder.info(copy)["nodes"][gone]["name"]
+    shutil.rmtree(copy / "nodes" / str(gone))
+    shutil.rmtree(copy / "cache", ignore_errors=True)
+    text = f"node {gone} ({name}) was recorded, but is not here any more: removed, or not copied"
+    assert recorder.info(copy)["missing_nodes"]["nodes"] == [{"id": gone, "name": name}]
+    assert text in recorder.run([recorder.friday, "info", copy]).stdout
+    done = recorder.run([recorder.friday, "verify", copy])
+    assert done.returncode == 0 and f"friday verify: {text}" in done.stderr
+    assert text not in recorder.run([recorder.friday, "verify", copy, "--node", "0"]).stderr
+    shutil.rmtree(copy / "roll")  # a recording of an earlier version
+    assert "missing_nodes" not in recorder.info(copy)
 
 
 def test_events_are_chosen_by_place_and_call(data):
