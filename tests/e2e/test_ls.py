@@ -52,7 +52,7 @@ def test_a_file_of_that_name_comes_first(recorder, sessions, tmp_path):
 
 
 @pytest.mark.parametrize("words, says", [
-    (["-s", "a/b"], "no name of a session"), (["-s", "..", ], "no name of a session"), (["-s", "a", "-o", "b"], "excludes"), ([], "-s NAME")])
+    (["-s", "a/b"], "no name of a session"), (["-s", "..", ], "no name of a session"), (["-s", "a", "-o", "b"], "does not go with"), ([], "-s NAME")])
 def test_names_that_are_none(words, says, recorder, sessions):
     done = friday(recorder, "record", *words, "--", "/bin/true")
     assert done.returncode not in (0, 1) and says in done.stderr, done
