@@ -10,11 +10,6 @@ using namespace format;
 
 namespace {
 
-struct AioEvent {  // struct io_event, include/uapi/linux/aio_abi.h
-  uint64_t data, control;
-  int64_t result, result2;
-};
-
 // A copy of a submitted control block, because the program may reuse the block at once.
 struct AioRequest {
   uint64_t control, buffer, bytes;  // the block's address; where the bytes go or come from, and how many

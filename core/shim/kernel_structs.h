@@ -29,6 +29,10 @@ struct AioControl {  // struct iocb, include/uapi/linux/aio_abi.h
   uint64_t buffer, bytes, offset, reserved;
   uint32_t more_flags, event_fd;
 };
+struct AioEvent {  // struct io_event, include/uapi/linux/aio_abi.h
+  uint64_t data, control;
+  int64_t result, result2;
+};
 enum : uint16_t { kAioRead = 0, kAioWrite = 1, kAioReadVector = 7, kAioWriteVector = 8 };  // IOCB_CMD_PREAD, ...
 
 struct XattrArguments {  // struct xattr_args
@@ -36,9 +40,8 @@ struct XattrArguments {  // struct xattr_args
   uint32_t size, flags;
 };
 
-// Sizes in bytes: of struct sockaddr_storage, of the bytes in the longest struct file_handle (MAX_HANDLE_SZ), of struct
-// io_event.
-inline constexpr uint32_t kLongestAddress = 128, kLongestHandle = 128, kAioEventBytes = 32;
+// Sizes in bytes: of struct sockaddr_storage, of the bytes in the longest struct file_handle (MAX_HANDLE_SZ).
+inline constexpr uint32_t kLongestAddress = 128, kLongestHandle = 128;
 
 // _LINUX_CAPABILITY_VERSION_1: with it, the sets of capget(2) and capset(2) have 32 bits, with all others 64.
 constexpr uint32_t kCapabilitiesOne = 0x19980330;

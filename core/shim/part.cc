@@ -68,8 +68,7 @@ bool told_user;
 bool asked_for_all;  // the collector knows that the process may share memory
 
 bool is_of_extended_state(const uint8_t* fpstate) {
-  constexpr uint32_t kMagic = 0x46505853;  // FP_XSTATE_MAGIC1, in the bytes of the legacy area that software may use
-  return *(const uint32_t*)(fpstate + 464) == kMagic;
+  return ((const SoftwareBytes*)(fpstate + kSoftwareAt))->magic == kMagic;
 }
 
 // Whether the thread waits in a call that can be entered once more: everything that it does to other processes or to

@@ -143,7 +143,7 @@ void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* f
         if (probed([&] { x = *(const XattrArguments*)address; })) write_reached(writer, x.value, x.size);
         break;
       }
-      case Shape::aio_events: write_reached(writer, address, a[2] * kAioEventBytes); break;
+      case Shape::aio_events: write_reached(writer, address, a[2] * sizeof(AioEvent)); break;
       case Shape::iocbs: aio_write_keys(writer, address, other, 0); break;
       default: break;
     }
@@ -182,7 +182,7 @@ void write_behind(EventWriter& writer, const CallInfo& info, const CallFrame* fr
       }
       case Shape::mmsg: write_behind_messages(writer, (const MmsgHeader*)address, other, result); break;
       case Shape::aio_events:
-        if (done < a[2]) write_behind(writer, address + done * kAioEventBytes, (a[2] - done) * kAioEventBytes);
+        if (done < a[2]) write_behind(writer, address + done * sizeof(AioEvent), (a[2] - done) * sizeof(AioEvent));
         break;
       default: break;
     }

@@ -21,16 +21,6 @@ uint32_t state_size(uint64_t mask) { return mask & 0xe0 ? kMostState : mask & 4 
 constexpr uint32_t kInitialMxcsr = 0x1f80;
 constexpr uint64_t kMxcsrAt = 24, kPresentAt = 512;
 
-// What software has written into the extended state of a frame (struct _fpx_sw_bytes in asm/sigcontext.h), and behind
-// it.
-struct SoftwareBytes {
-  uint32_t magic, all_bytes;
-  uint64_t components;
-  uint32_t bytes;
-};
-constexpr uint64_t kSoftwareAt = 464;
-constexpr uint32_t kMagic = 0x46505853, kMagicBehind = 0x46505845;  // FP_XSTATE_MAGIC1, FP_XSTATE_MAGIC2
-
 // Saves the program's extended state at `area`, in a form that does not depend on what the processor regards as in use
 // (xsave.cc). `kernels`: the state in the kernel's frame, if this runs in a handler of the shim's; null: the state is
 // in the registers.
@@ -179,6 +169,10 @@ bool build_frame(CallFrame* frame, ThreadArea* area, int signal, const void* inf
   return true;
 }
 
+bool handles_segv(const ThreadArea* area) {
+  return actions[SIGSEGV].handler > kIgnored && !(area->signal_mask & bit(SIGSEGV));
+}
+
 // The siginfo_t of a SIGSEGV that the kernel raises by itself: SI_KERNEL.
 constexpr int kForced[32] = {SIGSEGV, 0, 0x80};
 
@@ -231,8 +225,8 @@ bool ends_as_child(ThreadArea* area, uint64_t* rax, uint64_t* rip) {
 bool enter_handler(CallFrame* frame, ThreadArea* area, int signal, const void* info, const uint64_t* fault,
                    uint8_t* kernels) {
   if (build_frame(frame, area, signal, info, fault, kernels)) return true;
-  const bool handled = signal != SIGSEGV && actions[SIGSEGV].handler > kIgnored && !(area->signal_mask & bit(SIGSEGV));
-  if (handled && build_frame(frame, area, SIGSEGV, kForced, fault, kernels)) return true;
+  if (signal != SIGSEGV && handles_segv(area) && build_frame(frame, area, SIGSEGV, kForced, fault, kernels))
+    return true;
   return die(frame, area, kForced, fault && signal == SIGSEGV);
 }
 
@@ -293,8 +287,7 @@ static long set_altstack(ThreadArea* area, const uint64_t* wanted, uint64_t rsp)
 // The kernel raises SIGSEGV if it cannot return to what the frame says. That happens in the same way at replay.
 static void refuse_frame(CallFrame* frame, ThreadArea* area, const uint64_t* fault) {
   frame->full = 1;
-  if (actions[SIGSEGV].handler > kIgnored && !(area->signal_mask & bit(SIGSEGV)))
-    enter_handler(frame, area, SIGSEGV, kForced, fault);
+  if (handles_segv(area)) enter_handler(frame, area, SIGSEGV, kForced, fault);
   else die(frame, area, kForced, false);
 }
 

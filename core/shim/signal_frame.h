@@ -31,6 +31,15 @@ struct UserContext {
   SignalContext context;
   uint64_t mask;
 };
+// What software has written into the extended state of a frame (struct _fpx_sw_bytes in asm/sigcontext.h); behind the
+// state stands kMagicBehind.
+struct SoftwareBytes {
+  uint32_t magic, all_bytes;
+  uint64_t components;
+  uint32_t bytes;
+};
+inline constexpr uint64_t kSoftwareAt = 464;
+inline constexpr uint32_t kMagic = 0x46505853, kMagicBehind = 0x46505845;  // FP_XSTATE_MAGIC1, FP_XSTATE_MAGIC2
 struct SignalFrame {
   uint64_t return_address;
   UserContext context;

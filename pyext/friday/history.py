@@ -186,8 +186,8 @@ def _tell_hops(session: "Session", hops: "list[Hop]", out: Output) -> None:
         rows.append((str(number), hop.node.name, hop_place(hop), hop.shown, hop.text))
     out.table(rows)
     for number, hop in enumerate(hops, 1):
-        computed, parts = ([f"{name} = {value} (`origin {number}.{which}`)" for which, (each, (name, value)) in
-                            enumerate(zip(hop.inputs, input_texts(session, hop)), 1) if each.is_part == is_part] for is_part in (False, True))
+        texts = [f"{name} = {value} (`origin {number}.{which}`)" for which, (name, value) in enumerate(input_texts(session, hop), 1)]
+        computed, parts = ([text for text, each in zip(texts, hop.inputs) if each.is_part == is_part] for is_part in (False, True))
         if computed:
             out.prose("computed from " + ", ".join(computed), "  ")
         if parts:

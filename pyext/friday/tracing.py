@@ -92,5 +92,5 @@ def _way(session: "Session", node: int, expression: str) -> list[str]:
 def hop_text(session: "Session", hop: Hop) -> str:
     """A hop on one line."""
     inputs = ", ".join(f"{name} = {value}" for each, (name, value) in zip(hop.inputs, input_texts(session, hop)) if not each.is_part)
-    place = f" {hop_place(hop)}" if hop_place(hop) else ""
-    return f"node {hop.node} ({hop.node.name}){place}: {hop.shown}: {hop.text}{f' from {inputs}' if inputs else ''} [{hop.mark}]"
+    place = hop_place(hop)
+    return f"node {hop.node} ({hop.node.name}){f' {place}' if place else ''}: {hop.shown}: {hop.text}{f' from {inputs}' if inputs else ''} [{hop.mark}]"
