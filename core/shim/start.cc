@@ -4,6 +4,7 @@
 // resumes from the image, in begin().
 #include <asm/prctl.h>
 #include <linux/auxvec.h>
+#include <linux/fcntl.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
 #include <linux/resource.h>
@@ -132,7 +133,7 @@ __attribute__((noinline)) bool begin(char** environment) {
   int trace_fd, tokens_fd;
   if (!collector_hello(number_of(socket), &hello, &trace_fd, &tokens_fd)) return false;
   constexpr int kReadable = 4;  // R_OK
-  if (failed(native(sys::access, "/proc/self/maps", kReadable))) {
+  if (failed(native(sys::faccessat, AT_FDCWD, "/proc/self/maps", kReadable))) {
     collector_send(kEnding, kEndRefused, 0, kNoProc);
     return false;
   }
