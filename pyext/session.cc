@@ -177,6 +177,8 @@ void bind_session(py::module_& module) {
           },
           py::arg("forward") = false, py::arg("tag") = 0)
       .def("release_processor", &Session::release_processor)
+      .def("interrupt_waits", &Session::interrupt_waits)
+      .def("clear_interrupt", &Session::clear_interrupt)
       .def("interrupt", &Session::interrupt)
       .def("restart", &Session::restart, py::arg("sync") = py::none())
       .def("approach", &Session::approach)

@@ -527,6 +527,7 @@ class Session {
     if (debugger_) debugger_->session().leave_processor();
   }
   void interrupt() { debugger().interrupt(); }
+  bool interrupt_waits() { return replay().interrupt_waits(); }
   void restart(const std::optional<std::string>& sync) {
     const SyncMode mode = sync ? sync_mode(*sync) : replay().sync();
     auto result = unlocked([&](Debugger& d) { return d.restart(mode); });

@@ -107,6 +107,7 @@ class ReplaySession {
   Result<Stop> run_detour(NodeId node, ThreadId thread, int timeout_ms);
   const std::optional<CallFailure>& call_failure() const { return call_failure_; }
   void interrupt();
+  bool interrupt_waits() const { return interrupt_; }  // one has come that run() has not answered yet
   void clear_interrupt() { interrupt_ = false; }
 
   const Recording& recording() const { return recording_; }

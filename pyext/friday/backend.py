@@ -296,6 +296,11 @@ class Backend(Protocol):
         """Call when the group will stand for a while: releases the binding to one processor, which one `resume` keeps for the next."""
     def interrupt(self) -> None:
         """Makes a running `resume` return. The only method that any thread may call."""
+    def interrupt_waits(self) -> bool:
+        """Whether the group was interrupted (by Ctrl-C, too) and has stopped for another reason before it could answer. The next
+        `resume` answers."""
+    def clear_interrupt(self) -> None:
+        """Forgets an interrupt that has not been answered."""
     def patch_stores(self) -> bool:
         """Whether stores that repeatedly fault on watched pages without touching a watched byte are patched."""
     def set_patch_stores(self, on: bool) -> None: ...

@@ -16,10 +16,12 @@ set from the console; set by a script or a decorator the group goes on unless th
 """
 from __future__ import annotations
 
+import _thread
 import functools
 import os
 import re
 import sys
+import threading
 import time
 import types
 from typing import Any, Callable, Sequence, TypeVar
@@ -64,6 +66,7 @@ def _first_time(method: _Method) -> _Method:
 
 
 EXCEPTIONS = {"throw": "__cxa_throw", "rethrow": "__cxa_rethrow", "catch": "__cxa_begin_catch"}  # what `catch` names, and the function of the C++ library
+_LATE = 0.5  # seconds after which a Ctrl-C that came just before a handler interrupts it
 _NAMED = re.compile(r"(?:-l\s+)?[A-Za-z_]")  # an expression that begins with a name
 
 
@@ -509,6 +512,7 @@ class Session(Past):
                 try:
                     return self._run(resume, progress, interval if progress else None)
                 except KeyboardInterrupt:  # it came between two calls of the core
+                    self.backend.clear_interrupt()
                     if self._in_handler or not self.console:
                         raise
                     self.backend.interrupt()
@@ -575,6 +579,18 @@ class Session(Past):
 
     def _dispatch(self, stop: Stop, ids: tuple[int, ...]) -> bool:
         """Runs the handlers of one event in the order of the ids of their stop points. Returns whether the group must stop."""
+        if not self.backend.interrupt_waits():
+            return self._run_handlers(stop, ids)
+        # Ctrl-C came just before this hit. The group answers as soon as it goes on, unless a handler computes for long.
+        late = threading.Timer(_LATE, _thread.interrupt_main)
+        late.daemon = True
+        late.start()
+        try:
+            return self._run_handlers(stop, ids)
+        finally:
+            late.cancel()
+
+    def _run_handlers(self, stop: Stop, ids: tuple[int, ...]) -> bool:
         self.here = stop.node
         self.last_stop = stop
         points = self.points

@@ -463,6 +463,12 @@ class FakeBackend:
     def interrupt(self):
         pass
 
+    def interrupt_waits(self):
+        return False
+
+    def clear_interrupt(self):
+        pass
+
     def patch_stores(self):
         return self.patching
 
