@@ -42,6 +42,21 @@ std::vector<uint32_t> waiting_in(const shim::TokenArea& area, const shim::TokenG
   return found;
 }
 
+// Whether a process is in the queue of a group: then its threads wait for the group's holder, not for each other.
+bool waits_for_its_group(const shim::TokenArea& area, uint32_t pid, uint64_t space) {
+  const uint32_t groups = std::min(__atomic_load_n(&area.groups, __ATOMIC_ACQUIRE), shim::kMaxGroups - 1);
+  for (uint32_t number = 1; number <= groups; number++) {
+    unsigned seen = 0;  // others change the queue meanwhile, so it may lead round
+    for (uint32_t at = read(area.group[number].first); at && at < shim::kMaxMembers && seen < shim::kMaxMembers;
+         seen++) {
+      const shim::TokenMember& member = area.member[at];
+      if (read(member.pid) == pid && read(member.pid_namespace) == space) return true;
+      at = read(member.next);
+    }
+  }
+  return false;
+}
+
 std::string advice(const Process& holder) {
   const pid_t pid = holder.here.value_or(holder.own);
   switch (holder.state) {
@@ -111,6 +126,7 @@ void Standstill::look_at_threads(const shim::TokenArea& area, std::vector<KeptTo
         told_threads_.contains({pid, thread}))
       continue;
     const uint64_t space = read(kept.pid_namespace);
+    if (waits_for_its_group(area, pid, space)) continue;
     const Process process(pid, thread, space), child(thread, thread, space);
     // a vfork child runs with the identity of the thread that created it
     const bool by_vfork = process.here && !process.state;

@@ -75,6 +75,23 @@ class StandstillTest : public testing::Test {
   Standstill standstill_;
 };
 
+// A thread that keeps others waiting because its process waits for another process is not to blame.
+TEST_F(StandstillTest, DoesNotBlameAProcessThatWaitsForItsGroup) {
+  const pid_t holder = child(false), waiting = child(false);
+  area_->kept[0].pid = area_->kept[0].tid = static_cast<uint32_t>(waiting);
+  area_->kept[0].pid_namespace = space_;
+  area_->kept[0].looks = Standstill::kSeconds * 1000;
+  holds(member(holder));
+  waits(member(waiting));
+  const auto found = look(kLong + 1);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].holder, holder);
+  group().first = group().waiting = 0;
+  const auto later = look(1);
+  ASSERT_EQ(later.size(), 1u);
+  EXPECT_EQ(later[0].holder, waiting);
+}
+
 TEST_F(StandstillTest, NamesAStoppedHolderOnce) {
   const pid_t stopped = child(true), waiting = child(false);
   holds(member(stopped));
