@@ -138,7 +138,8 @@ int print_service(const RecordOptions& options) {
   ProgramSpec program;
   program.command = options.command;
   program.name = options.name.empty() ? std::filesystem::path(options.command[0]).filename().string() : options.name;
-  if (auto named = check_node_name(program.name); !named) return complain("record", named.error());
+  if (auto named = check_node_name(program.name); !named)
+    return complain("record", {named.error().code, named.error().message + "; --node gives the node a name"});
   ServiceRequest request{executable_path(), {}, program.name, options.max_size, {}, options.command};
   if (!options.recording.empty())
     request.recording = std::filesystem::absolute(options.recording).lexically_normal().string();
