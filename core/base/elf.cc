@@ -255,6 +255,41 @@ std::optional<uint64_t> Elf::dynamic_symbol(std::string_view name) const {
   return std::nullopt;
 }
 
+Elf::Functions Elf::functions_named(const std::unordered_set<std::string_view>& names) const {
+  Functions found;
+  const auto name_at = [](std::string_view text, uint64_t at) {
+    const std::string_view from = at < text.size() ? text.substr(at) : std::string_view();
+    return from.substr(0, from.find('\0'));
+  };
+  const std::vector<Elf64_Shdr> all = sections();
+  for (const Elf64_Shdr& s : all) {
+    if (s.sh_type != SHT_SYMTAB && s.sh_type != SHT_DYNSYM && s.sh_type != SHT_RELA) continue;
+    const Elf64_Shdr* symbols = s.sh_type == SHT_RELA ? s.sh_link < all.size() ? &all[s.sh_link] : nullptr : &s;
+    const Elf64_Shdr* text = symbols && symbols->sh_link < all.size() ? &all[symbols->sh_link] : nullptr;
+    const char* bytes = text ? at<char>(text->sh_offset, text->sh_size) : nullptr;
+    const uint64_t count = symbols ? symbols->sh_size / sizeof(Elf64_Sym) : 0;
+    const auto* symbol = symbols ? at<Elf64_Sym>(symbols->sh_offset, count) : nullptr;
+    if (!bytes || !symbol) continue;
+    const std::string_view strings(bytes, text->sh_size);
+    if (s.sh_type != SHT_RELA) {
+      for (uint64_t i = 0; i < count; i++)
+        if (ELF64_ST_TYPE(symbol[i].st_info) == STT_FUNC && symbol[i].st_shndx != SHN_UNDEF &&
+            names.contains(name_at(strings, symbol[i].st_name)))
+          found.code.insert(symbol[i].st_value);
+      continue;
+    }
+    const uint64_t entries = s.sh_size / sizeof(Elf64_Rela);
+    const auto* entry = at<Elf64_Rela>(s.sh_offset, entries);
+    for (uint64_t i = 0; entry && i < entries; i++) {
+      const uint64_t type = ELF64_R_TYPE(entry[i].r_info), of = ELF64_R_SYM(entry[i].r_info);
+      if ((type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT) && of < count &&
+          names.contains(name_at(strings, symbol[of].st_name)))
+        found.words.insert(entry[i].r_offset);
+    }
+  }
+  return found;
+}
+
 std::string_view Elf::soname() const {
   const auto name = dynamic(DT_SONAME), names = dynamic(DT_STRTAB), size = dynamic(DT_STRSZ);
   const char* text = name && names && size && *name < *size ? at<char>(offset_of(*names), *size) : nullptr;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 namespace friday {
@@ -36,6 +37,13 @@ struct Elf {
   std::optional<uint64_t> dynamic(int64_t tag) const;
   // The value (st_value) of the dynamic symbol with this name; none if there is no such symbol.
   std::optional<uint64_t> dynamic_symbol(std::string_view name) const;
+
+  // Functions by name: `code`, where those are that the file defines; `words`, which the loader fills with the
+  // addresses of those that it takes from other files (R_X86_64_JUMP_SLOT and R_X86_64_GLOB_DAT).
+  struct Functions {
+    std::unordered_set<uint64_t> code, words;
+  };
+  Functions functions_named(const std::unordered_set<std::string_view>& names) const;
 
   // The library's DT_SONAME, under which other files link to it; empty if it has none.
   std::string_view soname() const;
