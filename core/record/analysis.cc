@@ -6,9 +6,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <unordered_set>
 
 #include "core/base/elf.h"
+#include "core/record/flow.h"
 #include "core/record/loops.h"
 
 namespace friday {
@@ -21,8 +24,7 @@ struct Instruction {
   uint8_t length;
   bool movable;  // has the same effect at another address: no branch, no rip-relative operand
   ZydisMnemonic mnemonic;
-  uint8_t detail;   // rdrand: register and width; lsl: 1 if the selector is in a register
-  uint64_t target;  // target of a direct branch; 0: none
+  uint8_t detail;  // rdrand: register and width; lsl: 1 if the selector is in a register
 };
 
 // Instructions that the shim emulates.
@@ -61,6 +63,48 @@ bool loads_gs(const ZydisDecodedInstruction& in) {
     return in.opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && in.opcode == 0x8e && in.raw.modrm.reg == kGs;
   return in.mnemonic == ZYDIS_MNEMONIC_POP && in.opcode_map == ZYDIS_OPCODE_MAP_0F && in.opcode == 0xa9;
 }
+
+// Functions of the C and C++ libraries that do not return. What stands behind a call of one is other code.
+const std::unordered_set<std::string_view> kNoReturn = {"abort",
+                                                        "exit",
+                                                        "_exit",
+                                                        "_Exit",
+                                                        "quick_exit",
+                                                        "pthread_exit",
+                                                        "err",
+                                                        "errx",
+                                                        "verr",
+                                                        "verrx",
+                                                        "longjmp",
+                                                        "_longjmp",
+                                                        "siglongjmp",
+                                                        "__longjmp_chk",
+                                                        "__assert",
+                                                        "__assert_fail",
+                                                        "__assert_perror_fail",
+                                                        "__chk_fail",
+                                                        "__fortify_fail",
+                                                        "__stack_chk_fail",
+                                                        "_Unwind_Resume",
+                                                        "__cxa_throw",
+                                                        "__cxa_rethrow",
+                                                        "__cxa_bad_cast",
+                                                        "__cxa_bad_typeid",
+                                                        "__cxa_throw_bad_array_new_length",
+                                                        "__cxa_pure_virtual",
+                                                        "_ZSt9terminatev",
+                                                        "_ZSt10unexpectedv",
+                                                        "_ZSt17__throw_bad_allocv",
+                                                        "_ZSt16__throw_bad_castv",
+                                                        "_ZSt19__throw_logic_errorPKc",
+                                                        "_ZSt20__throw_length_errorPKc",
+                                                        "_ZSt20__throw_out_of_rangePKc",
+                                                        "_ZSt24__throw_out_of_range_fmtPKcz",
+                                                        "_ZSt24__throw_invalid_argumentPKc",
+                                                        "_ZSt21__throw_runtime_errorPKc",
+                                                        "_ZSt20__throw_system_errori",
+                                                        "_ZSt25__throw_bad_function_callv",
+                                                        "_ZSt28__throw_bad_array_new_lengthv"};
 
 class Scanner {
  public:
@@ -101,6 +145,7 @@ class Scanner {
         end = std::min(end, s.p_vaddr + s.p_filesz);
     if (offset == ~0ull || end <= start || !elf_.at<char>(offset, end - start)) return;
     std::vector<Instruction> run;
+    std::vector<FlowInstruction> flow;
     bool interesting = false, jumps_unknown = false, loops = false;
     for (uint64_t address = start; address < end;) {
       ZydisDecodedInstruction decoded;
@@ -111,12 +156,11 @@ class Scanner {
       const bool branch = category == ZYDIS_CATEGORY_COND_BR || category == ZYDIS_CATEGORY_UNCOND_BR ||
                           category == ZYDIS_CATEGORY_CALL || category == ZYDIS_CATEGORY_RET ||
                           category == ZYDIS_CATEGORY_INTERRUPT || category == ZYDIS_CATEGORY_SYSCALL;
-      Instruction in{address, decoded.length, !relative && !branch, decoded.mnemonic, 0, 0};
+      Instruction in{address, decoded.length, !relative && !branch, decoded.mnemonic, 0};
       if (branch && decoded.raw.imm[0].is_relative) {
         const uint64_t target = address + decoded.length + static_cast<uint64_t>(decoded.raw.imm[0].value.s);
         if (const uint64_t to = elf_.offset_of(target); to < targets_.size()) targets_[to] = true;
-        if (category != ZYDIS_CATEGORY_CALL) in.target = target;
-        loops = loops || (in.target >= start && in.target <= address);
+        loops = loops || (category != ZYDIS_CATEGORY_CALL && target >= start && target <= address);
       } else {
         jumps_unknown = jumps_unknown || category == ZYDIS_CATEGORY_UNCOND_BR;
       }
@@ -130,23 +174,50 @@ class Scanner {
       if (decoded.mnemonic == ZYDIS_MNEMONIC_LSL) in.detail = decoded.raw.modrm.mod == 3;
       interesting = interesting || decoded.mnemonic == ZYDIS_MNEMONIC_SYSCALL || is_emulated(in.mnemonic);
       run.push_back(in);
+      if (counts_loops_) flow.push_back(flow_instruction(address, decoded));
+      if (counts_loops_ && flow.back().call && ends_here(address, decoded))
+        flow.back().kind = FlowInstruction::Kind::ends;
       address += decoded.length;
     }
-    if (loops && counts_loops_) find_loops(run, offset - start, jumps_unknown);
+    if (loops && counts_loops_) find_loops(flow, offset - start, jumps_unknown);
     if (interesting) runs_.push_back(std::move(run));
   }
 
+  // Whether it is a call of a function that does not return: directly, by way of the procedure linkage table, or
+  // through the word there.
+  bool ends_here(uint64_t address, const ZydisDecodedInstruction& call) const {
+    const uint64_t next = address + call.length;
+    constexpr uint8_t kIndirect = 0xff;
+    if (call.opcode == kIndirect && call.attributes & ZYDIS_ATTRIB_IS_RELATIVE)
+      return no_return_.words.contains(next + static_cast<uint64_t>(call.raw.disp.value));
+    if (!call.raw.imm[0].is_relative) return false;
+    const uint64_t function = next + static_cast<uint64_t>(call.raw.imm[0].value.s);
+    if (no_return_.code.contains(function)) return true;
+    // [endbr64] [bnd] jmp *word(%rip)
+    constexpr size_t kEntry = 11;
+    const char* at = elf_.at<char>(elf_.offset_of(function), kEntry);
+    std::string_view code = at ? std::string_view(at, kEntry) : std::string_view();
+    if (code.starts_with("\xf3\x0f\x1e\xfa")) code.remove_prefix(4);
+    if (code.starts_with('\xf2')) code.remove_prefix(1);
+    int32_t displacement;
+    if (!code.starts_with("\xff\x25") || code.size() < 2 + sizeof displacement) return false;
+    memcpy(&displacement, code.data() + 2, sizeof displacement);
+    const uint64_t behind = function + kEntry - code.size() + 2 + sizeof displacement;
+    return no_return_.words.contains(behind + static_cast<uint64_t>(int64_t{displacement}));
+  }
+
   // `delta` converts an address of the function to its file offset.
-  void find_loops(const std::vector<Instruction>& run, uint64_t delta, bool jumps_unknown) {
-    for (const auto& in : run) {
-      const uint64_t end = in.address + in.length;
-      if (in.target < run.front().address || in.target > in.address || end - in.target > kLongestLoop) continue;
-      auto at = std::lower_bound(run.begin(), run.end(), in.target,
-                                 [](const Instruction& i, uint64_t address) { return i.address < address; });
-      if (at->address != in.target) continue;
-      auto windows =
-          loop_windows(decoder_, elf_.content.substr(in.target + delta, end - in.target), in.target, jumps_unknown);
-      if (!windows.empty()) loops_.push_back(std::move(windows));
+  void find_loops(const std::vector<FlowInstruction>& function, uint64_t delta, bool jumps_unknown) {
+    for (const NaturalLoop& loop : natural_loops(function, kLongestLoop)) {
+      if (!loop.calls && loop.size > kLongestPlainLoop) continue;
+      std::vector<LoopCode> code;
+      for (const LoopPart& part : loop.parts) {
+        const uint64_t low = function[part.first].address, high = function[part.last - 1].address;
+        const uint64_t size = high + function[part.last - 1].length - low;
+        code.push_back({low, elf_.content.substr(low + delta, size), part.each_iteration});
+      }
+      auto sites = loop_sites(decoder_, code, jumps_unknown);
+      if (!sites.windows.empty() || !sites.calls.empty()) loops_.push_back(std::move(sites));
     }
   }
 
@@ -167,32 +238,39 @@ class Scanner {
     }
   }
 
-  // Adds a site to each loop at a window that no branch enters and that overlaps no other site.
-  void add_loops(std::vector<Site>& sites) const {
-    std::vector<Site> chosen;
-    const auto overlap = [](const Site& a, const Site& b) {
-      return a.offset < b.offset + b.length + 2 && b.offset < a.offset + a.length + 2;
-    };
-    for (const auto& windows : loops_) {
-      for (const LoopWindow& window : windows) {
-        const uint64_t offset = elf_.offset_of(window.start);
-        if (is_entered(offset, window.length)) continue;
-        const Site site{offset, shim::kSiteLoop, window.length, window.displacement};
-        auto next = std::lower_bound(sites.begin(), sites.end(), site, in_order);
-        const bool taken =
-            (next != sites.end() && overlap(site, *next)) || (next != sites.begin() && overlap(site, next[-1]));
-        if (!taken) chosen.push_back(site);
-        if (!taken) break;
-      }
+  static bool overlap(const Site& a, const Site& b) {
+    return a.offset < b.offset + b.length + 2 && b.offset < a.offset + a.length + 2;
+  }
+
+  // Makes a site of a window, unless a branch enters it or another site is in the way. False if the window is no site.
+  bool take(const LoopWindow& window, std::map<uint64_t, Site>& sites) const {
+    const uint64_t offset = elf_.offset_of(window.start);
+    const Site site{offset, shim::kSiteLoop, window.length, window.displacement};
+    const auto next = sites.lower_bound(offset);
+    if (next != sites.end() && next->first == offset && next->second.kind == shim::kSiteLoop) return true;
+    const bool in_the_way = (next != sites.end() && overlap(site, next->second)) ||
+                            (next != sites.begin() && overlap(site, std::prev(next)->second));
+    if (in_the_way || is_entered(offset, window.length)) return false;
+    sites.emplace(offset, site);
+    return true;
+  }
+
+  // Adds a site to each loop at a window, or else at all its calls. If there are too many, the shortest loops have
+  // them.
+  void add_loops(std::vector<Site>& sites) {
+    std::map<uint64_t, Site> all;  // by offset
+    for (const Site& site : sites) all.emplace(site.offset, site);
+    const auto loops = std::ranges::count(sites, unsigned{shim::kSiteLoop}, [](const Site& s) { return s.kind; });
+    const size_t most = sites.size() + shim::kMaxLoops - static_cast<size_t>(loops);
+    std::ranges::stable_sort(loops_, {}, &LoopSites::size);
+    for (const LoopSites& loop : loops_) {
+      bool taken = false;
+      for (size_t i = 0; i < loop.windows.size() && !taken; i++) taken = take(loop.windows[i], all);
+      for (size_t i = 0; i < loop.calls.size() && !taken; i++) (void)take(loop.calls[i], all);
+      if (all.size() >= most) break;
     }
-    std::sort(chosen.begin(), chosen.end(), in_order);
-    const size_t others = sites.size();
-    const auto pauses =
-        static_cast<size_t>(std::ranges::count_if(sites, [](const Site& s) { return s.kind == shim::kSiteLoop; }));
-    for (const Site& site : chosen)
-      if (sites.size() == others || !overlap(site, sites.back())) sites.push_back(site);
-    if (const size_t most = shim::kMaxLoops - pauses; sites.size() - others > most) sites.resize(others + most);
-    std::sort(sites.begin(), sites.end(), in_order);
+    sites.clear();
+    for (const auto& [offset, site] : all) sites.push_back(site);
   }
 
   bool is_target(uint64_t address) const { return targets_at(elf_.offset_of(address)); }
@@ -284,9 +362,10 @@ class Scanner {
 
   const Elf& elf_;
   const bool counts_loops_ = !waits_by_calls_only();
+  const Elf::Functions no_return_ = counts_loops_ ? elf_.functions_named(kNoReturn) : Elf::Functions();
   ZydisDecoder decoder_;
   std::vector<std::vector<Instruction>> runs_;
-  std::vector<std::vector<LoopWindow>> loops_;
+  std::vector<LoopSites> loops_;
   std::vector<bool> targets_;  // targets of direct branches, by file offset
 };
 

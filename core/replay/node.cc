@@ -121,7 +121,9 @@ namespace {
 // core/shim/patch.cc), and which byte of the site is the first of them.
 void set_copy(PatchWindow& window, const shim::Patch& patch) {
   switch (patch.kind) {
-    case shim::kSiteLoop: window.copy = patch.resume, window.has_prologue = true; break;
+    case shim::kSiteLoop:
+      if (!patch.is_call()) window.copy = patch.resume, window.has_prologue = true;
+      break;
     case shim::kSiteAfter: window.copy = patch.resume, window.copied = static_cast<uint8_t>(kCallLength); break;
     case shim::kSiteBefore: window.copy = patch.stub, window.continues = true; break;
     default: break;

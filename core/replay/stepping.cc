@@ -13,11 +13,14 @@ namespace {
 
 constexpr BreakpointOwner kStepOwner{BreakpointOwner::Kind::internal, 1};
 
-// Where the program goes on behind what the shim does at a patched site that begins with that.
+// Where the program goes on behind what the shim does at a patched site that begins with that. Behind a call of a
+// waiting loop that is the function.
 uint64_t behind(const shim::Patch& site) {
   if (shim::is_planted(site.kind)) return site.start + site.length;
   if (site.kind == shim::kSiteAfter) return site.syscall + kCallLength;
   const auto first = decode_instruction(Addr{site.start}, std::as_bytes(std::span(site.original, site.length)));
+  if (first && site.kind == shim::kSiteLoop && site.is_call())
+    return first->next() + static_cast<uint64_t>(first->decoded.raw.imm[0].value.s);
   return site.start + (first ? first->decoded.length : site.length);
 }
 

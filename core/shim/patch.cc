@@ -22,7 +22,9 @@ uint64_t stack_top;
 
 namespace {
 
-constexpr uint32_t kMaxPatches = 10240, kMostLoops = 2048, kTable = 32768;
+constexpr uint32_t kMaxPatches = 10240, kTable = 32768;
+constexpr uint32_t kMostLoops = 2048;                   // loop sites whose instructions have moved
+constexpr uint32_t kMostBeforeLoops = kMaxPatches / 2;  // with more, loops leave the room to what must be patched
 constexpr uint64_t kCode = PROT_READ | PROT_EXEC, kWritableCode = kCode | PROT_WRITE;
 constexpr uint64_t kStubRoom = 80;  // the most bytes that a stub takes
 static_assert(kMaxPatches * kStubRoom + 0x1000 + (1 << 20) <= kPadSize);
@@ -100,6 +102,9 @@ uint64_t reserve_near(uint64_t low, uint64_t high) {
 
 bool is_pause(const uint8_t* at) { return at[0] == 0xf3 && at[1] == 0x90; }
 
+// The opcode of the relative jump or call that stands in memory at a site that has a stub.
+uint8_t to_stub(const Patch& patch) { return patch.is_call() ? 0xe8 : 0xe9; }
+
 bool bytes_are_calls(const Site& site, const uint8_t* at) {
   switch (site.kind) {
     case kSiteBefore: return at[site.length] == 0x0f && at[site.length + 1] == 0x05;
@@ -117,7 +122,7 @@ bool bytes_are_calls(const Site& site, const uint8_t* at) {
 void jump_to_stub(const Patch& patch, uint8_t* at, uint8_t*& to) {
   to = (uint8_t*)(((uint64_t)to + 15) & ~15ull);
   uint8_t* p = at;
-  *p++ = 0xe9;
+  *p++ = to_stub(patch);
   put32(p, (int64_t)(patch.stub - ((uint64_t)p + 4)));
   while (p < at + patch.length) *p++ = 0x90;
 }
@@ -130,16 +135,34 @@ void put_store(uint8_t*& to, uint32_t offset, uint32_t half) {
   put32(to, (int32_t)half);
 }
 
+// cmp %esp, %esp: gives the flags values that do not depend on the count. The program does not use them there.
+constexpr uint8_t kSameFlags[] = {0x39, 0xe4};
+
+// decq %gs:loops_left
+void put_count(uint8_t*& to) {
+  const uint8_t code[] = {0x65, 0x48, 0xff, 0x0c, 0x25};
+  put_bytes(to, code, sizeof code);
+  put32(to, __builtin_offsetof(ThreadArea, loops_left));
+}
+
+// Stores `resume`, where the thread will go on, in ThreadArea::trap_rip; jmp *entry
+void put_entry_at(uint8_t*& to, uint64_t resume, void (*entry)()) {
+  put_store(to, __builtin_offsetof(ThreadArea, trap_rip), (uint32_t)resume);
+  put_store(to, __builtin_offsetof(ThreadArea, trap_rip) + 4, (uint32_t)(resume >> 32));
+  const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
+  put_bytes(to, jump, 6);
+  put_bytes(to, &entry, 8);
+}
+
 // The stub of a loop site:
 //      decq %gs:loops_left; jz 2f; cmp %esp, %esp
 //   1: the displaced instructions; jmp to the instruction behind them
 //   2: store the address of 1 in ThreadArea::trap_rip; jmp *friday_enter_loop
 // At one that begins with a `pause` the thread is waiting, so it always goes to 2, and by friday_enter_pause.
-// The program does not use the flags there (the collector has checked that). The comparison gives them the same values
-// while recording and at replay, and has no other effect.
+// The collector has checked that the program does not use the flags there.
 bool put_loop(const Site& site, uint8_t* at, uint8_t*& to, Patch& patch) {
-  constexpr uint8_t kDec[] = {0x65, 0x48, 0xff, 0x0c, 0x25}, kSame[] = {0x39, 0xe4}, kJumpBack = 5;
-  uint8_t* const moved = to + sizeof kDec + 4 + 2 + sizeof kSame;
+  constexpr uint8_t kCount = 9, kJumpBack = 5;
+  uint8_t* const moved = to + kCount + 2 + sizeof kSameFlags;
   int32_t displacement = 0;
   if (site.detail) memcpy(&displacement, at + site.detail, 4);
   const int64_t wanted = displacement + ((int64_t)at - (int64_t)moved);
@@ -148,11 +171,10 @@ bool put_loop(const Site& site, uint8_t* at, uint8_t*& to, Patch& patch) {
     return false;
   patch.syscall = patch.start;
   patch.resume = (uint64_t)moved;
-  put_bytes(to, kDec, sizeof kDec);
-  put32(to, __builtin_offsetof(ThreadArea, loops_left));
+  put_count(to);
   *to++ = is_pause(at) ? 0xeb : 0x74;
-  *to++ = (uint8_t)(sizeof kSame + site.length + kJumpBack);
-  put_bytes(to, kSame, sizeof kSame);
+  *to++ = (uint8_t)(sizeof kSameFlags + site.length + kJumpBack);
+  put_bytes(to, kSameFlags, sizeof kSameFlags);
   put_bytes(to, at, site.length);
   if (site.detail) {
     uint8_t* field = moved + site.detail;
@@ -160,12 +182,31 @@ bool put_loop(const Site& site, uint8_t* at, uint8_t*& to, Patch& patch) {
   }
   *to++ = 0xe9;
   put32(to, (int64_t)(patch.start + site.length - ((uint64_t)to + 4)));
-  put_store(to, __builtin_offsetof(ThreadArea, trap_rip), (uint32_t)patch.resume);
-  put_store(to, __builtin_offsetof(ThreadArea, trap_rip) + 4, (uint32_t)(patch.resume >> 32));
-  const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
-  put_bytes(to, jump, 6);
-  const uint64_t entry = is_pause(at) ? (uint64_t)friday_enter_pause : (uint64_t)friday_enter_loop;
-  put_bytes(to, &entry, 8);
+  put_entry_at(to, patch.resume, is_pause(at) ? friday_enter_pause : friday_enter_loop);
+  jump_to_stub(patch, at, to);
+  return true;
+}
+
+// The stub of a loop site that is a call. The address to which the function returns is the program's.
+//      decq %gs:loops_left; jz 1f; cmp %esp, %esp; jmp function
+//   1: cmp %esp, %esp; store the function's address in ThreadArea::trap_rip; jmp *friday_enter_loop
+bool put_call(uint8_t* at, uint8_t*& to, Patch& patch) {
+  constexpr uint8_t kCount = 9, kJump = 5;
+  int32_t displacement;
+  memcpy(&displacement, at + 1, 4);
+  const uint64_t function = patch.start + patch.length + (uint64_t)(int64_t)displacement;
+  const uint64_t behind = (uint64_t)to + kCount + 2 + sizeof kSameFlags + kJump;
+  const int64_t wanted = (int64_t)(function - behind);
+  if (patch.length != kJump || wanted != (int32_t)wanted) return false;
+  patch.syscall = patch.start;
+  put_count(to);
+  *to++ = 0x74;
+  *to++ = sizeof kSameFlags + kJump;
+  put_bytes(to, kSameFlags, sizeof kSameFlags);
+  *to++ = 0xe9;
+  put32(to, wanted);
+  put_bytes(to, kSameFlags, sizeof kSameFlags);
+  put_entry_at(to, function, friday_enter_loop);
   jump_to_stub(patch, at, to);
   return true;
 }
@@ -178,6 +219,7 @@ bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
   if (control.patch_count >= kMaxPatches || !bytes_are_calls(site, at)) return false;
   for (unsigned i = 0; i < site.length; i++)
     if (at[i] == 0xcc) return false;
+  if (site.kind == kSiteLoop && !is_pause(at) && control.patch_count >= kMostBeforeLoops) return false;
   Patch& patch = patches[control.patch_count];
   patch.start = (uint64_t)at;
   patch.kind = (uint8_t)site.kind;
@@ -193,6 +235,8 @@ bool patch_site(const Site& site, uint8_t* at, uint8_t*& to) {
     at[0] = 0x0f;
     at[1] = 0x0b;
     for (unsigned i = 2; i < site.length; i++) at[i] = 0x90;
+  } else if (site.kind == kSiteLoop && patch.is_call()) {
+    if (!put_call(at, to, patch)) return false;
   } else if (site.kind == kSiteLoop) {
     if (!put_loop(site, at, to, patch)) return is_pause(at) && patch_site(planted_pause(site), at, to);
     loops[loop_count++] = index;
@@ -531,8 +575,9 @@ static bool still_there(const Patch& patch) {
   probed([&] {
     int32_t distance;
     memcpy(&distance, at + 1, 4);
-    there = is_planted(patch.kind) ? at[0] == 0x0f && at[1] == 0x0b
-                                   : at[0] == 0xe9 && patch.start + 5 + (uint64_t)(int64_t)distance == patch.stub;
+    there = is_planted(patch.kind)
+                ? at[0] == 0x0f && at[1] == 0x0b
+                : at[0] == to_stub(patch) && patch.start + 5 + (uint64_t)(int64_t)distance == patch.stub;
   });
   return there;
 }

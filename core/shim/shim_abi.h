@@ -177,10 +177,12 @@ struct Patch {
   uint64_t syscall;  // address of the system call instruction; kSiteLoop: same as `start`
   uint64_t stub;     // address of the stub
   uint64_t resume;   // where in the stub the displaced instructions after the call are, 0 if there are none; kSiteLoop:
-                     // where the displaced instructions are
+                     // where the displaced instructions are, 0 if is_call()
   uint8_t length;    // bytes replaced
   uint8_t kind;      // SiteKind
   uint8_t original[14];
+  // Whether the site is a call of a function, which has become a call of the stub. It displaces no instruction.
+  constexpr bool is_call() const { return original[0] == 0xe8; }
 };
 
 // There is one in each process; the start image says where (format::ImageRecord::control).
@@ -501,7 +503,7 @@ enum SiteKind : uint8_t {
   kSiteXsave = 9,  // `detail` 1: the compacted form (xsavec)
   kSiteCpuid = 10,
   kSiteLoop = 11,  // instructions of a loop that may wait, which move to the stub; `detail`: the offset in them of a
-                   // displacement relative to rip, 0: none
+                   // displacement relative to rip, 0: none. Or a direct call in such a loop, which calls the stub
   kSiteRdpid = 12,
   kSiteLsl = 13,  // `detail` is not used: the instruction names both registers
   kSiteXgetbv = 14,
@@ -519,7 +521,7 @@ struct Site {
 static_assert(sizeof(Site) == 8);
 
 inline constexpr uint32_t kMaxSites = 20000;
-inline constexpr uint32_t kMaxLoops = 1000;  // of kSiteLoop among them
+inline constexpr uint32_t kMaxLoops = 2000;  // of kSiteLoop among them
 struct ModuleReply {
   uint8_t file[16];  // XXH3-128, the name of the copy in files/; zero: no copy could be made
   uint64_t file_size;

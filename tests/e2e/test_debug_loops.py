@@ -41,6 +41,45 @@ int main(void) {
 """
 
 
+# A loop site that is a call: the function counts how often it is asked.
+AROUND_A_CALL = """
+#include <pthread.h>
+#include <stdio.h>
+volatile long turn, asked, left;
+__attribute__((noinline)) int is_turn(long of) {
+  asked++;
+  return turn % 2 == of;
+}
+__attribute__((noinline)) int is_enough(void) { return --left <= 0; }
+__attribute__((noinline)) static void rounds(long most) {
+  left = most;
+  while (!is_enough()) {
+  }
+}
+static void* other(void* unused) {
+  for (int i = 0; i < 20; i++) {
+    while (!is_turn(1)) {
+    }
+    turn++;
+  }
+  return unused;
+}
+int main(void) {
+  pthread_t thread;
+  rounds(12);
+  pthread_create(&thread, NULL, other, NULL);
+  for (int i = 0; i < 20; i++) {
+    while (!is_turn(0)) {
+    }
+    turn++;
+    rounds(12);
+  }
+  pthread_join(thread, NULL);
+  printf("%ld\\n", asked);
+  return turn != 40;
+}
+"""
+
 # System calls with what Friday moves to a stub with them: instructions behind the call (another branch leads to the call
 # itself), instructions before it (a branch leads to what follows), and none (jumps on both sides).
 CALLS = """
@@ -132,6 +171,60 @@ def test_single_steps_through_a_waiting_loop_show_the_programs_code(recorded, op
         session.step(node, "stepi")
         shown = session.backend.gdb(node, "x/i $pc")
         assert "ud2" not in shown and "(bad)" not in shown and "friday" not in shown, shown
+    assert final_state(session) == plain
+
+
+@pytest.fixture
+def around_a_call(recorder, tmp_path):
+    """The recording and the address of the call in rounds()."""
+    (tmp_path / "around.c").write_text(AROUND_A_CALL)
+    subprocess.run(["/usr/bin/cc", "-g", "-O1", "-no-pie", "-o", tmp_path / "around", tmp_path / "around.c", "-lpthread"], check=True)
+    recording = recorder.record([tmp_path / "around"], name="around")
+    recorder.verify(recording)
+    code = subprocess.run(["/usr/bin/gdb", "-nx", "-batch", "-ex", "disassemble rounds", tmp_path / "around"], capture_output=True, text=True, timeout=60)
+    return recording, int(re.search(r"0x([0-9a-f]+) <\+\d+>:\s+call +0x[0-9a-f]+ <is_enough>", code.stdout)[1], 16)
+
+
+def test_stops_at_a_call_and_in_its_function_change_no_count(around_a_call, opened):
+    recording, call = around_a_call
+    with friday.Session(recording.path) as session:
+        plain = final_state(session)
+    session, at_call, in_function = opened(recording), [], []
+    session.breakpoint(f"*{call:#x}", lambda hit: at_call.append(session.backend.gdb(hit.node, "x/i $pc")))
+    session.breakpoint("*is_enough", lambda hit: in_function.append(session.backend.gdb(hit.node, "bt 2")))
+    assert final_state(session) == plain
+    assert len(at_call) == len(in_function) == 12 * 21
+    assert all("<is_enough>" in shown for shown in at_call) and all("in rounds" in shown for shown in in_function), (at_call[0], in_function[0])
+
+
+def test_steps_through_a_call_of_a_waiting_loop(around_a_call, opened):
+    """Into the function and back again, over it, and out of it."""
+    recording, call = around_a_call
+    with friday.Session(recording.path) as session:
+        plain = final_state(session)
+    session = opened(recording)
+    point = session.breakpoint(f"*{call:#x}")
+    node = int(session.run().node)
+    session.delete(point)
+
+    def at():
+        return int(re.search(r"0x([0-9a-f]+)", session.backend.gdb(node, "p/x $pc"))[1], 16)
+    function = int(re.search(r"0x([0-9a-f]+)", session.backend.gdb(node, "p/x (long)is_enough"))[1], 16)
+    session.step(node, "stepi")
+    assert at() == function and f"{call + 5:x}" in session.backend.gdb(node, "x/gx $rsp")
+    session.step(node, "reverse-stepi")
+    assert at() == call
+    session.step(node, "nexti")
+    assert at() == call + 5
+    session.step(node, "reverse-nexti")
+    assert at() == call
+    session.step(node, "stepi")
+    session.step(node, "finish")
+    assert at() == call + 5
+    for _ in range(60):
+        session.step(node, "stepi")
+        shown = session.backend.gdb(node, "x/i $pc")
+        assert any(name in shown for name in ("rounds", "is_enough", "is_turn", "main", "other", "plt", "ld-linux", "pthread")), shown
     assert final_state(session) == plain
 
 

@@ -16,7 +16,7 @@ PROGRAM = r"""
 #include <string.h>
 
 static int rank, size;
-static void check(int holds) { if (!holds) MPI_Abort(MPI_COMM_WORLD, 1); }
+#define check(what) ((what) ? (void)0 : (fprintf(stderr, "line %d: %s\n", __LINE__, #what), (void)MPI_Abort(MPI_COMM_WORLD, 1)))
 
 static void messages(void) {
   enum { kMany = 1 << 18 };  // more than is copied through shared memory
@@ -32,6 +32,59 @@ static void messages(void) {
     MPI_Allreduce(&many[0], &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     check(seen == round && sum == 6000 + size * round);
   }
+}
+
+// All others send to rank 0, which does not know who will be next: asked for with and without waiting, taken by tests.
+static void questions(void) {
+  for (int round = 0; round < 20; round++) {
+    int seen = 0, sum = 0, is_there = 0;
+    MPI_Status status;
+    MPI_Sendrecv(&rank, 1, MPI_INT, (rank + 1) % size, 2, &seen, 1, MPI_INT, (rank + size - 1) % size, 2, MPI_COMM_WORLD, &status);
+    check(seen == (rank + size - 1) % size);
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    MPI_Irecv(&seen, 1, MPI_INT, (rank + 1) % size, 3, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(&rank, 1, MPI_INT, (rank + size - 1) % size, 3, MPI_COMM_WORLD, &requests[1]);
+    while (!is_there) {
+      if (round % 2) MPI_Testall(2, requests, &is_there, statuses);
+      else if (MPI_Test(&requests[0], &is_there, &status), is_there) MPI_Wait(&requests[1], &status);
+    }
+    check(seen == (rank + 1) % size);
+    if (rank) MPI_Ssend(&rank, 1, MPI_INT, 0, 10 + round, MPI_COMM_WORLD);
+    for (int from = 1; !rank && from < size; from++) {
+      if (round % 2) MPI_Probe(MPI_ANY_SOURCE, 10 + round, MPI_COMM_WORLD, &status);
+      else for (is_there = 0; !is_there;) MPI_Iprobe(MPI_ANY_SOURCE, 10 + round, MPI_COMM_WORLD, &is_there, &status);
+      MPI_Recv(&seen, 1, MPI_INT, status.MPI_SOURCE, 10 + round, MPI_COMM_WORLD, &status);
+      sum += seen;
+    }
+    check(rank || sum == size * (size - 1) / 2);
+  }
+}
+
+// Counts that all ranks add to, under fences and under locks.
+static void counts(void) {
+  int *base, one = 1, old;
+  MPI_Win window;
+  MPI_Win_allocate(16 * sizeof(int), sizeof(int), MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+  base[0] = base[1] = 0;
+  MPI_Win_fence(0, window);
+  for (int round = 0; round < 10; round++) {
+    MPI_Accumulate(&one, 1, MPI_INT, (rank + 1) % size, 0, 1, MPI_INT, MPI_SUM, window);
+    MPI_Win_fence(round < 9 ? 0 : MPI_MODE_NOSUCCEED, window);
+  }
+  check(base[0] == 10);
+  for (int round = 0; round < 10; round++) {
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
+    MPI_Fetch_and_op(&one, &old, MPI_INT, 0, 1, MPI_SUM, window);
+    MPI_Win_flush(0, window);
+    MPI_Win_unlock(0, window);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
+  MPI_Get(&old, 1, MPI_INT, 0, 1, 1, MPI_INT, window);
+  MPI_Win_unlock(0, window);
+  check(old == 10 * size);
+  MPI_Win_free(&window);
 }
 
 static void transfers(int own_memory) {
@@ -58,6 +111,8 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (!strcmp(argv[1], "messages")) messages();
+  else if (!strcmp(argv[1], "questions")) questions();
+  else if (!strcmp(argv[1], "counts")) counts();
   else transfers(!strcmp(argv[1], "created window"));
   printf("rank %d of %d is done\n", rank, size);
   MPI_Finalize();
@@ -84,7 +139,7 @@ def run_mpi(recorder, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("what", ["messages", "window", "created window"])
+@pytest.mark.parametrize("what", ["messages", "questions", "window", "created window", "counts"])
 def test_mpich(recorder, run_mpi, what):
     recording = run_mpi("mpich", what)
     assert "recording ended" not in recording.stderr, recording.stderr

@@ -14,6 +14,7 @@
 
 #include "core/base/files.h"
 #include "core/record/analysis.h"
+#include "core/record/flow.h"
 #include "core/record/loops.h"
 
 namespace friday {
@@ -141,11 +142,33 @@ TEST(Analysis, FindsTheCallsOfTheLoader) {
   check_sites(content, analysis.sites, disassemble(path));
 }
 
-std::vector<LoopWindow> windows_of(std::initializer_list<uint8_t> code, bool jumps_unknown = false) {
+// Of a function with one loop.
+LoopSites sites_of(std::initializer_list<uint8_t> code, bool jumps_unknown = false) {
   ZydisDecoder decoder;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
   const std::string bytes(code.begin(), code.end());
-  return loop_windows(decoder, bytes, 0x1000, jumps_unknown);
+  std::vector<FlowInstruction> function;
+  for (size_t at = 0; at < bytes.size();) {
+    ZydisDecodedInstruction decoded;
+    EXPECT_TRUE(
+        ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, nullptr, bytes.data() + at, bytes.size() - at, &decoded)));
+    function.push_back(flow_instruction(0x1000 + at, decoded));
+    at += decoded.length;
+  }
+  const auto loops = natural_loops(function, kLongestLoop);
+  if (loops.empty()) return {};
+  EXPECT_EQ(loops.size(), 1u);
+  std::vector<LoopCode> parts;
+  for (const LoopPart& part : loops[0].parts) {
+    const uint64_t low = function[part.first].address;
+    const uint64_t high = function[part.last - 1].address + function[part.last - 1].length;
+    parts.push_back({low, std::string_view(bytes).substr(low - 0x1000, high - low), part.each_iteration});
+  }
+  return loop_sites(decoder, parts, jumps_unknown);
+}
+
+std::vector<LoopWindow> windows_of(std::initializer_list<uint8_t> code, bool jumps_unknown = false) {
+  return sites_of(code, jumps_unknown).windows;
 }
 
 // A site costs each process that starts; these two have hundreds of loops that look like waiting, and none that waits
@@ -214,6 +237,70 @@ TEST(Loops, AreNoSitesWhereTheyDoNotWait) {
       << "mov 0x100(%rax), %rax; test; jne: along a list";
   EXPECT_TRUE(windows_of({0x83, 0x05, 0, 1, 0, 0, 1, 0x83, 0x3d, 0xf9, 0, 0, 0, 9, 0x75, 0xf0}).empty())
       << "addl $1, x; cmpl $9, x; jne: its own count";
+}
+
+void expect_call(const LoopSites& found, uint64_t address) {
+  ASSERT_FALSE(found.windows.empty());
+  EXPECT_EQ(found.windows[0].start, address);
+  EXPECT_EQ(found.windows[0].length, 5);
+}
+
+TEST(Loops, AroundACallAreCountedAtTheCall) {
+  expect_call(sites_of({0xe8, 0, 1, 0, 0, 0x85, 0xc0, 0x74, 0xf7}), 0x1000);  // call f; test %eax, %eax; je
+  // lea 12(%rsp), %rsi; call f; mov 12(%rsp), %eax; test %eax, %eax; je: a flag on the stack that the function sets
+  expect_call(sites_of({0x48, 0x8d, 0x74, 0x24, 12, 0xe8, 0, 1, 0, 0, 0x8b, 0x44, 0x24, 12, 0x85, 0xc0, 0x74, 0xee}),
+              0x1005);
+  // call f; mov %eax, -4(%rbp); test %eax, %eax; jne out; cmpl $0, 0x100(%rip); je: with a result that is kept, and
+  // memory of others
+  expect_call(
+      sites_of({0xe8, 0, 1, 0, 0, 0x89, 0x45, 0xfc, 0x85, 0xc0, 0x75, 9, 0x83, 0x3d, 0, 1, 0, 0, 0, 0x74, 0xeb}),
+      0x1000);
+  // movl $0, -8(%rbp); call f; mov -8(%rbp), %eax; test %eax, %eax; je
+  expect_call(sites_of({0xc7, 0x45, 0xf8, 0, 0, 0, 0, 0xe8, 0, 1, 0, 0, 0x8b, 0x45, 0xf8, 0x85, 0xc0, 0x74, 0xed}),
+              0x1007);
+}
+
+TEST(Loops, AroundACallInABranchAreCountedAtAllCallsOrWithoutThem) {
+  // test %ebx, %ebx; je 1f; call f; 1: cmpl $0, 0x100(%rip); je
+  const LoopSites found = sites_of({0x85, 0xdb, 0x74, 5, 0xe8, 0, 1, 0, 0, 0x83, 0x3d, 0, 1, 0, 0, 0, 0x74, 0xee});
+  ASSERT_EQ(found.calls.size(), 1u);
+  EXPECT_EQ(found.calls[0].start, 0x1004u);
+  ASSERT_FALSE(found.windows.empty());
+  EXPECT_EQ(found.windows[0].start, 0x1009u);
+}
+
+TEST(Loops, AroundACallThatEndInAnyCaseAreNone) {
+  const auto none = [](std::initializer_list<uint8_t> code) {
+    const LoopSites found = sites_of(code);
+    return found.windows.empty() && found.calls.empty();
+  };
+  EXPECT_TRUE(none({0xe8, 0, 1, 0, 0, 0x83, 0xeb, 1, 0x75, 0xf6})) << "call f; sub $1, %ebx; jne: a counter";
+  EXPECT_TRUE(none({0xe8, 0, 1, 0, 0, 0x83, 0x45, 0xf8, 1, 0x83, 0x7d, 0xf8, 9, 0x7e, 0xf1}))
+      << "call f; addl $1, -8(%rbp); cmpl $9, -8(%rbp); jle: a counter in memory";
+  EXPECT_TRUE(none({0x48, 0x8b, 0x78, 8, 0xe8, 0, 1, 0, 0, 0x48, 0x85, 0xc0, 0x75, 0xf2}))
+      << "mov 8(%rax), %rdi; call next; test %rax, %rax; jne: goes on from what the function returned";
+}
+
+// The block behind the return jumps back into the function, but nothing repeats.
+TEST(Loops, AreNotWhatTheCompilerHasMovedAway) {
+  // test %edi, %edi; jne 2f; 1: call f; test %eax, %eax; ret; 2: call g; jmp 1b
+  EXPECT_TRUE(
+      windows_of({0x85, 0xff, 0x75, 8, 0xe8, 0, 1, 0, 0, 0x85, 0xc0, 0xc3, 0xe8, 0, 1, 0, 0, 0xeb, 0xf1}).empty());
+}
+
+TEST(Loops, KeepWhatAnIterationPutsBack) {
+  // mov 8(%rbx), %r12d; movl $0, 8(%rbx); call f; mov %r12d, 8(%rbx); test %r12d, %r12d; je: as a lock that is
+  // given away for the time of a call
+  expect_call(sites_of({0x44, 0x8b, 0x63, 8,    0xc7, 0x43, 8, 0,    0,    0,    0,    0xe8, 0,
+                        1,    0,    0,    0x44, 0x89, 0x63, 8, 0x45, 0x85, 0xe4, 0x74, 0xe7}),
+              0x100b);
+}
+
+TEST(Loops, WaitForAFlagOnTheStack) {
+  // mov 12(%rsp), %eax; nopl 0(%rax); test %eax, %eax; je: another thread has its address
+  const auto found = windows_of({0x8b, 0x44, 0x24, 12, 0x0f, 0x1f, 0x40, 0, 0x85, 0xc0, 0x74, 0xf4});
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].start, 0x1000u);
 }
 
 // adc, which reads the carry of the iteration before: no window in front of it.
