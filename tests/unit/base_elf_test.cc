@@ -42,6 +42,19 @@ TEST(ElfTest, finds_names_and_symbols_of_a_library) {
   EXPECT_FALSE(elf.dynamic(DT_FLAGS_1 + 0x1234));
 }
 
+TEST(ElfTest, functions_are_found_where_they_are_defined_and_where_others_take_them) {
+  Dl_info about{};
+  ASSERT_NE(dladdr(dlsym(RTLD_DEFAULT, "_ZSt9terminatev"), &about), 0);
+  const auto file = read_file(about.dli_fname);
+  ASSERT_TRUE(file);
+  const Elf elf(*file);
+  const auto found = elf.functions_named({"_ZSt9terminatev", "abort", "there_is_no_such_function"});
+  EXPECT_EQ(found.code, std::unordered_set<uint64_t>{elf.dynamic_symbol("_ZSt9terminatev").value_or(0)});
+  const auto abort_words = elf.functions_named({"abort"}).words, malloc_words = elf.functions_named({"malloc"}).words;
+  EXPECT_FALSE(abort_words.empty() || malloc_words.empty());
+  for (const uint64_t word : abort_words) EXPECT_TRUE(found.words.contains(word) && !malloc_words.contains(word));
+}
+
 // Statically linked programs have unwind entries, but no table of them.
 TEST(ElfTest, unwind_entries_are_found_without_their_table) {
   Libc libc;

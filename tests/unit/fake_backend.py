@@ -463,11 +463,13 @@ class FakeBackend:
     def interrupt(self):
         pass
 
+    interrupted = False
+
     def interrupt_waits(self):
-        return False
+        return self.interrupted
 
     def clear_interrupt(self):
-        pass
+        self.interrupted = False
 
     def patch_stores(self):
         return self.patching

@@ -220,6 +220,21 @@ def test_interrupt_raises_in_scripts_and_returns_in_the_console():
                 session.run()
 
 
+def test_an_interrupt_that_came_just_before_a_handler_ends_a_long_one():
+    def computes():
+        while len(seen) == 1:
+            pass
+    seen = []
+    session, backend = make(events=[Event(0, "f"), Event(0, "f")])
+    session.breakpoint("f", lambda: seen.append(1) or computes())
+    backend.interrupted = True
+    with pytest.raises(KeyboardInterrupt):
+        session.run()
+    assert seen == [1] and not backend.interrupted
+    backend.interrupted = True  # the second one is short: the group answers when it goes on
+    assert session.run().kind == "end" and len(seen) == 2 and backend.interrupted
+
+
 def test_restart_clears_the_marks():
     session, backend = make(events=[Event(0, None, {"x": 1}), Event(1, ends=True)])
     session.run()
