@@ -50,12 +50,8 @@ void print_outcome(const ForcePlan& plan, const ForcedOutcome& outcome, const st
   say("recorded in {}\n", output);
 }
 
-// Fails if messages between the group's programs cannot be held back, or its runs not be judged.
+// Fails if the runs of the group cannot be judged.
 Result<void> check_group(const ForceOptions& options, const GroupSpec& group) {
-  if (!group.network.hosts.empty())
-    return fail(ErrorCode::unsupported,
-                "the group makes a network of its own, across which it is not known when a message was handled: only "
-                "programs of one host can be forced");
   if (!group.predicates.empty() && !options.record)
     return fail(ErrorCode::usage, "the predicate {} needs a replay: add --record", group.predicates.front());
   return {};

@@ -57,15 +57,16 @@ Result<GroupSpec> group_of(const StudyOrigin& origin) {
   if (std::ranges::find(group.programs, origin.script_name, &ProgramSpec::name) != group.programs.end())
     return fail(ErrorCode::usage, "{} has a node `{}` already: give the script another name with --name", origin.group,
                 origin.script_name);
-  if (!group.network.hosts.empty())
-    return fail(
-        ErrorCode::usage,
-        "{} makes a network of its own, in which the script would need a host: describe it there as a node, with "
-        "stop_when_ends and must_succeed, and leave it away here",
-        origin.group);
   ProgramSpec script;
   script.name = origin.script_name;
   script.command = origin.script;
+  if (auto& hosts = group.network.hosts; !hosts.empty()) {
+    script.host = script.name;
+    if (hosts.size() >= group.network.room())
+      return fail(ErrorCode::usage,
+                  "{}: the group's network has no address left for the script; choose a larger subnet", origin.group);
+    if (!std::ranges::count(hosts, script.host)) hosts.push_back(script.host);
+  }
   for (const ProgramSpec& program : group.programs)
     if (!program.ready.empty()) script.after.push_back(program.name);
   group.programs.push_back(std::move(script));

@@ -23,7 +23,6 @@ namespace {
 using Action = EventSpec::Action;
 
 constexpr double kLongestDelayMs = 600'000;
-constexpr size_t kMostHosts = 250;
 
 int64_t nanoseconds(double ms) { return static_cast<int64_t>(ms * 1e6); }
 
@@ -74,12 +73,12 @@ Result<void> place_nodes(const std::string& path, const toml::table& table, Grou
     if (program.host.empty()) program.host = program.name;
     if (!std::ranges::count(network.hosts, program.host)) network.hosts.push_back(program.host);
   }
-  const size_t room = std::min<size_t>(kMostHosts, (~0u >> network.prefix) - 1);
+  const size_t room = network.room();
   if (network.hosts.size() > room)
     return fail(ErrorCode::bad_input, "{}: the subnet has addresses for {}, and this group has {}; {}",
                 place(path, table), counted(room, "host"), network.hosts.size(),
-                room < kMostHosts ? "choose a larger one, such as subnet = \"10.77.0.0/16\""
-                                  : "let several nodes name the same `host`");
+                room < NetworkSpec::kMostHosts ? "choose a larger one, such as subnet = \"10.77.0.0/16\""
+                                               : "let several nodes name the same `host`");
   return {};
 }
 

@@ -2,6 +2,7 @@
 // them from a file, launch.h runs them.
 #pragma once
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <map>
@@ -50,6 +51,8 @@ struct NetworkSpec {
   uint64_t seed = 1;                    // of the fates of packets
 
   uint32_t broadcast() const { return first_address | (~0u >> prefix); }
+  static constexpr size_t kMostHosts = 250;
+  size_t room() const { return std::min<size_t>(kMostHosts, (~0u >> prefix) - 1); }  // most hosts that it can have
   // "10.77.0.2", the address of a host of this network.
   std::string address_of(const std::string& host) const;
 };

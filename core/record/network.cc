@@ -25,8 +25,8 @@ constexpr int kControl = 3;  // the relay's end of the socket to the recorder
 constexpr std::chrono::seconds kLongestKill{5};
 
 // What the relay's process says before it carries packets: a descriptor of its user namespace, one of each host's
-// network namespace, and that it is ready; or why it cannot.
-enum class Saying : char { user = 'u', net = 'n', ready = 'r', failed = 'f' };
+// network namespace and a socket that its sockets are asked for with, and that it is ready; or why it cannot.
+enum class Saying : char { user = 'u', net = 'n', sockets = 's', ready = 'r', failed = 'f' };
 
 void say(int control, Saying saying, int descriptor, const std::string& text = "") {
   std::string words = static_cast<char>(saying) + text;
@@ -152,7 +152,10 @@ class RelayProcess {
     FRIDAY_TRY_VOID(set_address("eth0", spec_.first_address + static_cast<uint32_t>(number), spec_.prefix));
     FRIDAY_TRY_VOID(bring_up("eth0"));
     FRIDAY_TRY_VOID(route_multicast("eth0"));
+    const UniqueFd sockets(open_socket_space());
+    if (!sockets) return fail_errno(errno, "asking for the sockets of a network namespace");
     say(kControl, Saying::net, host.get());
+    say(kControl, Saying::sockets, sockets.get());
     hosts_.push_back(std::move(host));
     return {};
   }
@@ -210,6 +213,7 @@ Result<void> Network::receive_places() {
     switch (static_cast<Saying>(words[0])) {
       case Saying::user: user_namespace_ = std::move(descriptor); break;
       case Saying::net: net_namespaces_.push_back(std::move(descriptor)); break;
+      case Saying::sockets: socket_spaces_.push_back(std::move(descriptor)); break;
       case Saying::ready: return {};
       case Saying::failed:
         return fail(ErrorCode::unsupported, "{}", std::string(words.data() + 1, static_cast<size_t>(got) - 1));
@@ -222,6 +226,15 @@ Network::~Network() { end(); }
 HostPlace Network::place_of(const std::string& host) const {
   const auto at = std::ranges::find(hosts_, host) - hosts_.begin();
   return {user_namespace_.get(), net_namespaces_[static_cast<size_t>(at)].get()};
+}
+
+std::vector<SocketSpace> Network::socket_spaces() const {
+  std::vector<SocketSpace> spaces;
+  for (size_t i = 0; i < net_namespaces_.size(); i++) {
+    struct stat status {};
+    if (fstat(net_namespaces_[i].get(), &status) == 0) spaces.push_back({socket_spaces_[i].get(), status.st_ino});
+  }
+  return spaces;
 }
 
 Result<void> Network::apply(std::span<const LinkChange> changes) {

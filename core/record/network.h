@@ -19,6 +19,7 @@
 #include "core/record/group_spec.h"
 #include "core/record/links.h"
 #include "core/record/relay.h"
+#include "core/record/sock_peers.h"
 
 namespace friday {
 
@@ -46,6 +47,10 @@ class Network {
   // The host with this name, which must be one of the spec.
   HostPlace place_of(const std::string& host) const;
 
+  // The network namespaces of all hosts, in which the other end of a connection may be. The sockets belong to the
+  // Network.
+  std::vector<SocketSpace> socket_spaces() const;
+
   // Changes links between named hosts; `from` and `to` of the changes are numbers of hosts in the spec. The changes are
   // in force on return. Fails if the relay is gone.
   Result<void> apply(std::span<const LinkChange> changes);
@@ -68,7 +73,7 @@ class Network {
   pid_t relay_ = 0;
   bool lost_ = false;
   UniqueFd control_, user_namespace_;
-  std::vector<UniqueFd> net_namespaces_;
+  std::vector<UniqueFd> net_namespaces_, socket_spaces_;
   RelayCounts counts_;
 };
 

@@ -119,7 +119,7 @@ void Shaper::find_peer(Connection& connection) {
   }
   if (!connection.known) return;
   if (!connection.peer)
-    if (const auto peer = peer_inode(*connection.known)) connection.peer = *peer;
+    if (const auto peer = peer_inode(*connection.known, options_.spaces)) connection.peer = *peer;
   if (connection.peer && connection.peer != connection.inode) connection.to = owner_of(connection.peer);
 }
 

@@ -3,8 +3,8 @@
 // MessageJudge says whether it is sent at once or kept, and is told when it was handled. What follows on the same
 // connection waits behind it.
 //
-// The other end of a connection is asked of the kernel (sock_diag(7)), so only messages between programs of one host
-// and one network namespace can be held back; a pipe has both ends in one. Use on one thread, the collector's.
+// The other end of a connection is asked of the kernel (sock_diag(7)), so only messages between programs of one machine
+// can be held back, in its own network or in the group's. Use on one thread, the collector's.
 #pragma once
 
 #include <sys/types.h>
@@ -70,7 +70,8 @@ struct ShaperOptions {
   std::vector<std::string> words;
   shim::HandledWhen handled_when = shim::kHandledAtWait;
   std::chrono::nanoseconds patience = std::chrono::seconds(10);  // how long nothing may happen while something is held
-  bool stops = false;  // when the order is given up, the run ends (Shaper::has_failed)
+  bool stops = false;                 // when the order is given up, the run ends (Shaper::has_failed)
+  std::vector<SocketSpace> spaces{};  // of the group's network; empty: the recorder's own
 };
 
 class Shaper {

@@ -5,8 +5,10 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
+#include <linux/sockios.h>
 #include <linux/unix_diag.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -19,9 +21,9 @@
 namespace friday {
 namespace {
 
-// Sends the request and gives the first answer's payload; empty if there is none.
+// Sends the request on a netlink socket and gives the first answer's payload; empty if there is none.
 template <typename Request>
-std::string ask(const Request& request) {
+std::string ask(int socket, const Request& request) {
   struct {
     nlmsghdr header;
     Request body;
@@ -30,10 +32,10 @@ std::string ask(const Request& request) {
   message.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
   message.header.nlmsg_flags = NLM_F_REQUEST;
   message.body = request;
-  UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  if (!socket || send(socket.get(), &message, sizeof message, 0) != static_cast<ssize_t>(sizeof message)) return {};
   alignas(nlmsghdr) char answer[8192];
-  const ssize_t got = recv(socket.get(), answer, sizeof answer, 0);
+  while (recv(socket, answer, sizeof answer, MSG_DONTWAIT) > 0) {}  // the end of the answer before
+  if (send(socket, &message, sizeof message, 0) != static_cast<ssize_t>(sizeof message)) return {};
+  const ssize_t got = recv(socket, answer, sizeof answer, 0);
   if (got < static_cast<ssize_t>(sizeof(nlmsghdr))) return {};
   nlmsghdr header;
   memcpy(&header, answer, sizeof header);
@@ -60,7 +62,7 @@ SocketPlace place_of(const sockaddr_storage& address) {
   return out;
 }
 
-std::optional<uint64_t> tcp_peer(const SocketPlace& local, const SocketPlace& remote) {
+std::optional<uint64_t> tcp_peer(int socket, const SocketPlace& local, const SocketPlace& remote) {
   inet_diag_req_v2 request{};
   request.sdiag_family = static_cast<uint8_t>(remote.family);
   request.sdiag_protocol = IPPROTO_TCP;
@@ -70,7 +72,7 @@ std::optional<uint64_t> tcp_peer(const SocketPlace& local, const SocketPlace& re
   memcpy(request.id.idiag_src, remote.words, sizeof remote.words);
   memcpy(request.id.idiag_dst, local.words, sizeof local.words);
   request.id.idiag_cookie[0] = request.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
-  const std::string answer = ask(request);
+  const std::string answer = ask(socket, request);
   inet_diag_msg found{};
   if (answer.size() < sizeof found) return std::nullopt;
   memcpy(&found, answer.data(), sizeof found);
@@ -79,14 +81,14 @@ std::optional<uint64_t> tcp_peer(const SocketPlace& local, const SocketPlace& re
   return found.idiag_inode;
 }
 
-std::optional<uint64_t> unix_peer(uint64_t inode) {
+std::optional<uint64_t> unix_peer(int socket, uint64_t inode) {
   unix_diag_req request{};
   request.sdiag_family = AF_UNIX;
   request.udiag_states = ~0u;
   request.udiag_ino = static_cast<uint32_t>(inode);
   request.udiag_show = UDIAG_SHOW_PEER;
   request.udiag_cookie[0] = request.udiag_cookie[1] = ~0u;
-  const std::string answer = ask(request);
+  const std::string answer = ask(socket, request);
   size_t at = NLMSG_ALIGN(sizeof(unix_diag_msg));
   while (at + sizeof(rtattr) <= answer.size()) {
     rtattr attribute;
@@ -102,13 +104,33 @@ std::optional<uint64_t> unix_peer(uint64_t inode) {
   return std::nullopt;
 }
 
+bool is_loopback(const SocketPlace& place) {
+  constexpr in6_addr kLoopback = IN6ADDR_LOOPBACK_INIT;
+  return place.family == AF_INET ? (ntohl(place.words[0]) >> IN_CLASSA_NSHIFT) == IN_LOOPBACKNET
+                                 : memcmp(place.words, &kLoopback, sizeof kLoopback) == 0;
+}
+
+ino_t space_of(int socket) {
+  const UniqueFd space(ioctl(socket, SIOCGSKNS));
+  struct stat status;
+  return space && fstat(space.get(), &status) == 0 ? status.st_ino : 0;
+}
+
+std::optional<uint64_t> peer_in(int socket, const KnownConnection& connection) {
+  return connection.is_unix ? unix_peer(socket, connection.inode)
+                            : tcp_peer(socket, connection.local, connection.remote);
+}
+
 }  // namespace
+
+int open_socket_space() { return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG); }
 
 std::optional<KnownConnection> connection_of(int fd) {
   struct stat status;
   if (fstat(fd, &status) != 0) return std::nullopt;
-  KnownConnection out{status.st_ino, S_ISFIFO(status.st_mode), false, {}, {}};
+  KnownConnection out{status.st_ino, S_ISFIFO(status.st_mode), false, {}, {}, 0};
   if (out.is_pipe) return out;
+  out.space = space_of(fd);
   sockaddr_storage local{}, remote{};
   socklen_t size = sizeof local;
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&local), &size) != 0) return std::nullopt;
@@ -122,9 +144,18 @@ std::optional<KnownConnection> connection_of(int fd) {
   return out;
 }
 
-std::optional<uint64_t> peer_inode(const KnownConnection& connection) {
+std::optional<uint64_t> peer_inode(const KnownConnection& connection, std::span<const SocketSpace> spaces) {
   if (connection.is_pipe) return connection.inode;
-  return connection.is_unix ? unix_peer(connection.inode) : tcp_peer(connection.local, connection.remote);
+  if (spaces.empty()) {
+    const UniqueFd own(open_socket_space());
+    return own ? peer_in(own.get(), connection) : std::nullopt;
+  }
+  const bool only_own = connection.is_unix || is_loopback(connection.remote);
+  for (const SocketSpace& space : spaces) {
+    if (only_own && space.inode != connection.space) continue;
+    if (const auto found = peer_in(space.socket, connection)) return found;
+  }
+  return std::nullopt;
 }
 
 }  // namespace friday

@@ -70,8 +70,8 @@ def test_what_cannot_be_diagnosed(recorder, tmp_path):
     assert "cannot" in diagnose(recorder, tmp_path / "s", tmp_path / "none.toml", script=["/bin/true"]).stderr
     missing = diagnose(recorder, tmp_path / "s", group, script=["/no/such/program"])
     assert missing.returncode == 2 and "/no/such/program" in missing.stderr and not (tmp_path / "s" / "run-1").exists()
-    group.write_text(QUICK.replace("[group]", "[group]\n[network]"))
-    assert "makes a network of its own" in diagnose(recorder, tmp_path / "s", group, script=["/bin/true"]).stderr
+    group.write_text(QUICK.replace("[group]", '[group]\n[network]\nsubnet = "10.77.0.0/30"\n') + '[[node]]\nname = "other"\ncommand = ["/bin/true"]\n')
+    assert "no address left for the script" in diagnose(recorder, tmp_path / "s", group, script=["/bin/true"]).stderr
 
 
 def test_ctrl_c_and_two_at_once(recorder, tmp_path):
