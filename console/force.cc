@@ -174,15 +174,17 @@ void add_force_command(CLI::App& app, int* status) {
                       "is that of \"steps\" and \"kept_out\", or \"exact\", in the result of --json");
   command->add_option("--group", options->group,
                       "With --order and no study: the group, whose file says when a run has failed");
-  command
-      ->add_option("--only", options->only,
-                   "Which finding of `friday compare` is forced (default: the first one that the run has)")
-      ->check(CLI::Range(1u, 1000u));
-  auto* whole = command->add_flag("--whole", options->whole, "Force the order of all messages of the run");
+  auto* only = command
+                   ->add_option("--only", options->only,
+                                "Which finding of `friday compare` is forced (default: the first one that the run has)")
+                   ->check(CLI::Range(1u, 1000u));
+  auto* whole =
+      command->add_flag("--whole", options->whole, "Force the order of all messages of the run")->excludes(only);
   command
       ->add_flag("--minimise", options->minimise,
                  "Look for the fewest messages of the run whose order still makes the group fail, and force these")
-      ->excludes(whole);
+      ->excludes(whole)
+      ->excludes(only);
   command->add_option("-n,--times", options->times, "How many runs are made (default: 10)")
       ->check(CLI::Range(1u, 1000000u));
   command->add_flag("--record", options->record, "Record them in full, so that they can be replayed");

@@ -106,8 +106,8 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
   return collector;
 }
 
-void Collector::let_messages_go(const std::string& why) {
-  if (shaper_) shaper_->let_all_go(why);
+void Collector::let_messages_go(const std::string& what) {
+  if (shaper_) shaper_->let_all_go(what);
 }
 
 std::string Collector::name_of_process(pid_t pid) const {
@@ -312,7 +312,7 @@ void Collector::add_notice(Node& node, const std::string& text) {
 
 void Collector::finish(bool hurry) {
   const int64_t until = recorded_until();
-  if (shaper_) shaper_->let_all_go("the run has ended before");
+  if (shaper_) shaper_->let_all_go("the run has ended");
   tell_outsiders();
   for (size_t i = 0; i < nodes_.size(); i++) {
     await_image(*nodes_[i]);

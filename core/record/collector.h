@@ -106,8 +106,9 @@ class Collector {
   // it.
   Result<void> serve(int timeout_ms, int extra_fd);
 
-  // Sends all messages that are held back (ShaperOptions); `why` becomes the reason why the order did not come true.
-  void let_messages_go(const std::string& why);
+  // Sends all messages that are held back (ShaperOptions). `what` has happened, for the reason why the order did not come
+  // true.
+  void let_messages_go(const std::string& what);
 
   // The number of nodes whose process runs or may still run.
   size_t alive() const { return open_.size(); }

@@ -428,7 +428,7 @@ class Group {
   void stop(GroupEnd reason) {
     stop_level_ = 1;
     ended_by_ = reason;
-    collector_.let_messages_go("the group was stopped before");
+    collector_.let_messages_go("the group was stopped");
     signal_phase();
     continue_stopping();
   }

@@ -407,8 +407,8 @@ void Shaper::look() {
   release();
 }
 
-void Shaper::let_all_go(const std::string& why) {
-  if (!judge_->is_over()) give_up(why);
+void Shaper::let_all_go(const std::string& what) {
+  if (!judge_->is_over()) give_up(fmt::format("{} without {}", what, judge_->waits_for()));
   for (auto& [inode, connection] : connections_) pump(connection);
 }
 

@@ -92,8 +92,8 @@ class Shaper {
   void look();  // at all that is due
   // The order was given up while the programs ran, and ShaperOptions::stops says that the run ends then.
   bool has_failed() const { return options_.stops && has_given_up_; }
-  // Sends all that is left, as far as the receivers take it.
-  void let_all_go(const std::string& why);
+  // Sends all that is left, as far as the receivers take it, because of what has happened.
+  void let_all_go(const std::string& what);
 
  private:
   using Clock = std::chrono::steady_clock;

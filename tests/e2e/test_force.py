@@ -204,7 +204,7 @@ def test_ctrl_c_lets_everything_go(recorder, tmp_path):
     wait_until(lambda: (tmp_path / "log").exists() and "is held back" in (tmp_path / "log").read_text(), "nothing is held back", 30)
     running.interrupt()
     done = running.finish(30)
-    assert done.returncode == 130 and "the order is given up: the group was stopped before" in (tmp_path / "log").read_text(), done
+    assert done.returncode == 130 and "the order is given up: the group was stopped without `late` from slow to server to be sent" in (tmp_path / "log").read_text(), done
     recorder.none_left()
 
 
