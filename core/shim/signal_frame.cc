@@ -40,9 +40,12 @@ void save_state(uint8_t* area, const uint8_t* kernels) {
   *(uint32_t*)(area + size) = kMagicBehind;
 }
 
+// The extended state that a thread begins with, as large as all that state_mask() can name: a processor may look at all
+// of it, also at components that are in their initial state.
+alignas(64) uint8_t initial[2816];
+
 // Gives the handler the initial extended state (fpu__clear_user_states() in arch/x86/kernel/fpu/core.c).
 void clear_state(uint8_t* kernels) {
-  alignas(64) static uint8_t initial[576];
   uint8_t* area = kernels ? kernels : initial;
   *(uint32_t*)(area + kMxcsrAt) = kInitialMxcsr;
   *(uint64_t*)(area + kPresentAt) &= ~state_mask();
@@ -64,14 +67,13 @@ bool load_state(const uint8_t* area) {
     const bool whole = software.magic == kMagic && software.bytes >= sizeof legacy &&
                        software.bytes <= software.all_bytes && software.bytes <= state_size(state_mask()) &&
                        *(const uint32_t*)(area + software.bytes) == kMagicBehind;
-    if (!whole) {
-      memcpy(legacy, area, kLegacyBytes);
-      *(uint64_t*)(legacy + kPresentAt) = kLegacy;
-      return friday_xrstor(legacy, state_mask());
-    }
-    const uint64_t others = state_mask() & ~software.components;
-    if (others) friday_xrstor(legacy, others);
-    friday_xrstor(area, state_mask() & software.components);
+    *(uint32_t*)(initial + kMxcsrAt) = kInitialMxcsr;
+    const uint64_t there = state_mask() & (whole ? software.components : kLegacy);
+    if (state_mask() & ~there) friday_xrstor(initial, state_mask() & ~there);
+    if (whole) return friday_xrstor(area, there);
+    memcpy(legacy, area, kLegacyBytes);
+    *(uint64_t*)(legacy + kPresentAt) = kLegacy;
+    friday_xrstor(legacy, there);
   });
 }
 
