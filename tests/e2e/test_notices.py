@@ -10,19 +10,24 @@ import subprocess
 import pytest
 from conftest import wait_until
 
-# A loop that counts in memory how often it goes round while it waits for another thread: no point of it can be named.
+# A loop that counts in memory how often it goes round while it waits for another thread, in code that is made at run time: no
+# point of it can be named.
 SOURCE = """
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 static volatile int flag;
 static volatile long counter;
-__attribute__((noinline)) static int raised(void) { counter++; return flag; }
 static void* raise_flag(void* unused) { while (!counter) usleep(100); flag = 1; return unused; }
 int main(void) {
+  const unsigned char code[] = {0x48, 0xff, 0x07, 0x83, 0x3e, 0, 0x74, 0xf8, 0xc3};  // 1: incq (%rdi); cmpl $0, (%rsi); je 1b; ret
+  void* made = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(made, code, sizeof code);
   pthread_t thread;
   pthread_create(&thread, NULL, raise_flag, NULL);
-  while (!raised()) {}
+  ((void (*)(volatile long*, volatile int*))made)(&counter, &flag);
   return printf("never\\n");
 }
 """
@@ -46,7 +51,7 @@ def test_a_loop_that_keeps_others_waiting_is_named(counting, recorder):
     wait_until(lambda: description.exists() and json.loads(description.read_text()).get("notice"), "nothing was said", seconds=40)
     running.signal(signal.SIGTERM)  # is handed on, and kills it where it stands
     recording = recorder.finish_record(running)
-    assert re.search(r"thread 0 has kept others waiting for seconds, as it makes no call, at 0x\w+ \(.*/counting\+0x\w+\)", recording.stderr), recording.stderr
+    assert re.search(r"thread 0 has kept others waiting for seconds, as it makes no call, at 0x\w+", recording.stderr), recording.stderr
     # The registers alone would name a point in the loop, a wrong one: there is no such event. Behind a call a thread may have had to wait.
     events = recorder.run([recorder.friday, "dump", "--node", "it", recording.path]).stdout
     yields = [line for line in events.splitlines() if " yield " in line]
