@@ -11,6 +11,7 @@
 #include "console/complain.h"
 #include "console/force_plan.h"
 #include "console/forced_runs.h"
+#include "console/live_force.h"
 #include "console/minimise.h"
 #include "console/study_group.h"
 #include "core/base/counted.h"
@@ -103,17 +104,13 @@ Result<Minimised> search(const GroupSpec& group, const ForceOptions& options, co
 }
 
 ForcedSeries series_of(const ForceOptions& options, const std::string& output) {
-  constexpr double kForEver = 1e8;  // seconds
-  const bool waits = options.when_stuck == "wait";
-  return {.directory = output,
-          .times = options.times,
-          .record = options.record,
-          .quiet = options.quiet || options.as_json,
-          .most_left_out = options.when_stuck == "skip" ? ~0u : 0,
-          .patience = waits                  ? kForEver
-                      : options.patience > 0 ? options.patience
-                                             : kUsualPatience,
-          .stops = options.when_stuck == "stop"};
+  ForcedSeries series{.directory = output,
+                      .times = options.times,
+                      .record = options.record,
+                      .quiet = options.quiet || options.as_json,
+                      .patience = options.patience > 0 ? options.patience : kUsualPatience};
+  apply_when_stuck(options.when_stuck, series);
+  return series;
 }
 
 Result<int> force(const ForceOptions& options) {
@@ -121,6 +118,7 @@ Result<int> force(const ForceOptions& options) {
   if (options.when_stuck == "skip" && !plan.exact())
     return fail(ErrorCode::usage,
                 "--when-stuck skip: each message of this order is a step of it, of which none can be left out");
+  if (!options.live.empty()) return force_live(options, plan);
   FRIDAY_TRY(group, group_of(plan.origin));
   FRIDAY_TRY_VOID(check_group(options, group));
   FRIDAY_TRY(output, settle_places(options, plan));
@@ -189,6 +187,11 @@ void add_force_command(CLI::App& app, int* status) {
       ->check(CLI::Range(1u, 1000000u));
   command->add_flag("--record", options->record, "Record them in full, so that they can be replayed");
   command->add_option("-o,--output", options->output, "Where they are recorded (default: STUDY/forced-RUN)");
+  auto* live = command->add_option(
+      "--live", options->live,
+      "Force it onto programs that run on standby (friday record --standby), once and at once, instead of running a "
+      "group; they are put back on standby then. With --record they are recorded in full meanwhile");
+  for (const char* other : {"--group", "--minimise", "--times", "--output"}) live->excludes(command->get_option(other));
   command
       ->add_option("--until", options->until,
                    "When the next message may follow: when the one before was received, handled (its receiver waits "
@@ -210,7 +213,8 @@ void add_force_command(CLI::App& app, int* status) {
       "Exit code: 0 if the order came true in all runs, 1 if not in all.\nExamples:\n  friday force STUDY 2\n"
       "  friday force STUDY 2 --record -n 1\n  friday force STUDY 2 --minimise\n  friday force STUDY 1 --until "
       "answered\n"
-      "  friday force --order ORDER.json --group GROUP.toml -o DIR");
+      "  friday force --order ORDER.json --group GROUP.toml -o DIR\n"
+      "  friday force STUDY 2 --live REC");
   command->callback([options, status] { *status = run_force(*options); });
 }
 

@@ -211,11 +211,26 @@ std::optional<std::vector<std::string>> texts_in(const json& known, const char* 
   return list.get<std::vector<std::string>>();
 }
 
-Result<ForcePlan> plan_by_hand(const ForceOptions& options) {
+// What only the order of a finding has.
+bool read_finding(const json& known, ForcedOrder& order) {
+  const json before = known.value("before", json()), one_matter = known.value("one_matter", json(false));
+  if (!one_matter.is_boolean()) return false;
+  order.one_matter = one_matter;
+  if (before.is_null()) return true;
+  if (!before.is_array() || before.size() != order.steps.size() ||
+      !std::ranges::all_of(before, [](const json& each) { return each.is_number_unsigned() && each <= UINT32_MAX; }))
+    return false;
+  order.before = before.get<std::vector<uint32_t>>();
+  return true;
+}
+
+}  // namespace
+
+Result<ForcePlan> read_order(const std::string& text, const std::string& place, std::vector<std::string> ignored,
+                             std::vector<std::string> classes) {
   constexpr const char* kForm =
       R"({"steps": [{"from": "crawler", "to": "redis", "text": "SET price:f1 #"}, ...], "kept_out": [...]})";
   ForcePlan plan;
-  FRIDAY_TRY(text, read_beneath(Beneath(options.order), kMostWritten));
   const json known = json::parse(text, nullptr, false);
   bool sound = known.is_object();
   if (sound && known.contains("exact")) {
@@ -223,10 +238,9 @@ Result<ForcePlan> plan_by_hand(const ForceOptions& options) {
   } else if (sound) {
     ForcedOrder& order = plan.order.emplace<ForcedOrder>();
     sound = read_classes(known, "steps", order.steps) && read_classes(known, "kept_out", order.kept_out) &&
-            order.steps.size() > 1 && read_numbers(known["steps"], order.before);
+            order.steps.size() > 1 && read_numbers(known["steps"], order.before) && read_finding(known, order);
   }
   // What the messages were named by is a part of the order.
-  std::vector<std::string> ignored = options.ignored, classes = options.classes;
   std::string frame;
   if (sound) {
     const auto more_ignored = texts_in(known, "ignore"), more_classes = texts_in(known, "class");
@@ -244,18 +258,27 @@ Result<ForcePlan> plan_by_hand(const ForceOptions& options) {
     return fail(ErrorCode::bad_input,
                 "{} is no order of at least two messages: write {}, or take a file that "
                 "--minimise has written",
-                options.order, kForm);
+                place, kForm);
   FRIDAY_TRY(parsed, UserClasses::parse(ignored, classes));
   plan.classes = std::move(parsed);
   FRIDAY_TRY(framing, Framing::parse(frame));
   plan.framing = std::move(framing);
+  return plan;
+}
+
+namespace {
+
+Result<ForcePlan> plan_by_hand(const ForceOptions& options) {
+  FRIDAY_TRY(text, read_beneath(Beneath(options.order), kMostWritten));
+  FRIDAY_TRY(plan, read_order(text, options.order, options.ignored, options.classes));
+  if (!options.live.empty()) return std::move(plan);
   if (options.study.empty()) {
     plan.origin.group = options.group;
   } else {
     FRIDAY_TRY(origin, origin_of(options.study));
     plan.origin = std::move(origin);
   }
-  return plan;
+  return std::move(plan);
 }
 
 // ---- In words and as JSON
@@ -296,9 +319,9 @@ Result<ForcePlan> plan_of(const ForceOptions& options) {
   }
   if (options.run || options.whole || options.minimise)
     return fail(ErrorCode::usage, "give either one of the study's runs, or --order FILE, not both");
-  if (options.study.empty() == options.group.empty())
-    return fail(ErrorCode::usage, "--order needs the group that it is forced onto: a study, or --group GROUP.toml");
-  if (options.study.empty() && options.output.empty())
+  if (options.live.empty() && options.study.empty() == options.group.empty())
+    return fail(ErrorCode::usage, "--order needs what it is forced onto: a study, --group GROUP.toml, or --live REC");
+  if (options.live.empty() && options.study.empty() && options.output.empty())
     return fail(ErrorCode::usage, "--order with --group needs -o DIRECTORY for the recordings");
   return plan_by_hand(options);
 }

@@ -20,6 +20,7 @@ namespace friday {
 struct ForceOptions {
   std::string study, order, output, until = "handled", when_stuck;
   std::string group;                       // of --order
+  std::string live;                        // a recording of programs on standby, onto which it is forced
   unsigned run = 0, only = 0, times = 10;  // only: number of the finding; 0: not named
   double patience = 0;                     // seconds; 0: kUsualPatience
   std::vector<std::string> ignored, classes;
@@ -49,6 +50,10 @@ struct ForcePlan {
 
 // What the command line asks for; with --minimise or --whole the order of all messages of the run.
 Result<ForcePlan> plan_of(const ForceOptions& options);
+
+// An order in the form that --order takes. `place`: what it is called if it is none.
+Result<ForcePlan> read_order(const std::string& text, const std::string& place, std::vector<std::string> ignored = {},
+                             std::vector<std::string> classes = {});
 
 // Pieces of text one of which each message of the order has (ShaperOptions::words).
 std::vector<std::string> words_of(const ForcePlan& plan);

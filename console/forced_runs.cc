@@ -7,15 +7,13 @@
 #include "core/study/exact_forcing.h"
 
 namespace friday {
-namespace {
 
-// One run's view of the order.
 class RunJudge : public MessageJudge {
  public:
-  RunJudge(const ForcePlan& plan, unsigned most_left_out)
-      : classes_(plan.classes), framing_(plan.framing), left_(most_left_out) {
-    if (plan.exact()) forcing_ = std::make_unique<ExactForcing>(*plan.exact(), plan.kept);
-    else forcing_ = std::make_unique<StepForcing>(std::get<ForcedOrder>(plan.order));
+  RunJudge(std::shared_ptr<const ForcePlan> plan, unsigned most_left_out)
+      : plan_(std::move(plan)), classes_(plan_->classes), framing_(plan_->framing), left_(most_left_out) {
+    if (plan_->exact()) forcing_ = std::make_unique<ExactForcing>(*plan_->exact(), plan_->kept);
+    else forcing_ = std::make_unique<StepForcing>(std::get<ForcedOrder>(plan_->order));
     exact_ = dynamic_cast<ExactForcing*>(forcing_.get());
   }
 
@@ -56,12 +54,12 @@ class RunJudge : public MessageJudge {
   bool is_over() const override { return forcing_->is_complete() || forcing_->is_given_up(); }
   std::string waits_for() const override { return forcing_->waits_for(); }
 
-  bool came_true() const { return forcing_->came_true(); }
-  // Why the order did not come true.
-  std::string reason() const { return why_.empty() ? forcing_->waits_for() : why_; }
+  bool came_true() const override { return forcing_->came_true(); }
+  std::string reason() const override { return why_.empty() ? forcing_->waits_for() : why_; }
   const ExactForcing* exact() const { return exact_; }
 
  private:
+  const std::shared_ptr<const ForcePlan> plan_;  // which the others refer to
   std::unique_ptr<Forcing> forcing_;
   const ExactForcing* exact_ = nullptr;
   UserClasses classes_;
@@ -69,6 +67,8 @@ class RunJudge : public MessageJudge {
   unsigned left_;
   std::string why_;
 };
+
+namespace {
 
 shim::HandledWhen handled_when(const std::string& word) {
   return word == "received"   ? shim::kHandledAtReceipt
@@ -114,6 +114,27 @@ Result<ForcedOutcome> outcome_of(const std::string& directory, unsigned before,
 
 }  // namespace
 
+void apply_when_stuck(const std::string& word, ForcedSeries& series) {
+  constexpr double kForEver = 1e8;  // seconds
+  if (word == "wait") series.patience = kForEver;
+  if (word == "skip") series.most_left_out = ~0u;
+  series.stops = word == "stop";
+}
+
+ShaperOptions shaper_options(std::shared_ptr<const ForcePlan> plan, const std::string& until,
+                             const ForcedSeries& series, std::function<void(std::shared_ptr<RunJudge>)> made) {
+  return {.judge =
+              [plan, most = series.most_left_out, made = std::move(made)] {
+                auto judge = std::make_shared<RunJudge>(plan, most);
+                if (made) made(judge);
+                return judge;
+              },
+          .words = words_of(*plan),
+          .handled_when = handled_when(until),
+          .patience = std::chrono::nanoseconds(static_cast<int64_t>(series.patience * 1e9)),
+          .stops = series.stops};
+}
+
 Result<ForcedOutcome> run_forced(const GroupSpec& group, const ForcePlan& plan, const std::string& until,
                                  const ForcedSeries& series) {
   FRIDAY_TRY(before, last_run_in(series.directory));
@@ -121,15 +142,8 @@ Result<ForcedOutcome> run_forced(const GroupSpec& group, const ForcePlan& plan, 
   GroupRunOptions run = options_of_runs("force", series.directory, series.quiet);
   CollectorOptions& collector = run.launch.collector;
   collector.schedule = !series.record;
-  collector.shaper = ShaperOptions{.judge =
-                                       [&] {
-                                         judges.push_back(std::make_shared<RunJudge>(plan, series.most_left_out));
-                                         return judges.back();
-                                       },
-                                   .words = words_of(plan),
-                                   .handled_when = handled_when(until),
-                                   .patience = std::chrono::nanoseconds(static_cast<int64_t>(series.patience * 1e9)),
-                                   .stops = series.stops};
+  collector.shaper = shaper_options(std::make_shared<const ForcePlan>(plan), until, series,
+                                    [&](std::shared_ptr<RunJudge> judge) { judges.push_back(std::move(judge)); });
   const UntilOptions options{.runs = series.times,
                              .failures = series.times,
                              .others = series.others,

@@ -1,6 +1,7 @@
 // Runs of a group onto which an order of messages is forced.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -10,8 +11,11 @@
 #include "console/force_plan.h"
 #include "console/until.h"
 #include "core/record/group_spec.h"
+#include "core/record/shaper.h"
 
 namespace friday {
+
+class RunJudge;  // one run's view of the order
 
 struct ForcedOutcome {
   SeriesEnd::How end = SeriesEnd::How::done;
@@ -36,6 +40,13 @@ struct ForcedSeries {
   bool stops = false;                      // a run ends when its order is given up
   const Interrupts* interrupts = nullptr;  // UntilOptions
 };
+
+// What --when-stuck says; empty: as usual.
+void apply_when_stuck(const std::string& word, ForcedSeries& series);
+
+// What holds the messages of each run back. `made` gets the judge of each, if it is not empty.
+ShaperOptions shaper_options(std::shared_ptr<const ForcePlan> plan, const std::string& until,
+                             const ForcedSeries& series, std::function<void(std::shared_ptr<RunJudge>)> made);
 
 // Fails, with the reason, if the results cannot be read. That a run could not be made was said then (`end`).
 Result<ForcedOutcome> run_forced(const GroupSpec& group, const ForcePlan& plan, const std::string& until,

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "console/complain.h"
+#include "console/live_force.h"
 #include "console/paths.h"
 #include "console/progress.h"
 #include "console/saving.h"
@@ -210,6 +211,7 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
     }
   }
   launch.collector.standby = options.standby;
+  if (options.standby) launch.collector.live_order = shaper_for;
   launch.collector.schedule = options.schedule;
   launch.collector.first_bytes = options.first_bytes;
   if (!options.quiet) launch.collector.tell = tell_as("record");

@@ -76,7 +76,8 @@ Result<std::unique_ptr<Collector>> Collector::create(CollectorOptions options) {
       while (dirent* entry = readdir(d)) {
         const std::string_view name = entry->d_name;
         foreign |= name != "." && name != ".." && name != "nodes" && name != "files" && name != "cache" &&
-                   name != "tokens" && name != "roll" && name != "switches.json" && !name.starts_with("recording.json");
+                   name != "tokens" && name != "roll" && name != "switches.json" && !name.starts_with("order") &&
+                   !name.starts_with("recording.json");
       }
       closedir(d);
       if (foreign)
@@ -118,6 +119,7 @@ std::string Collector::name_of_process(pid_t pid) const {
 
 Result<void> Collector::begin_shaping() {
   if (!options_.shaper) return {};
+  options_.shaper->spaces = options_.spaces;
   FRIDAY_TRY(shaper, Shaper::create(
                          *options_.shaper, tokens_.get(), [this](pid_t pid) { return name_of_process(pid); },
                          [this] { return live_pids(); }));
@@ -313,6 +315,7 @@ void Collector::add_notice(Node& node, const std::string& text) {
 void Collector::finish(bool hurry) {
   const int64_t until = recorded_until();
   if (shaper_) shaper_->let_all_go("the run has ended");
+  tell_end_of_order();
   tell_outsiders();
   for (size_t i = 0; i < nodes_.size(); i++) {
     await_image(*nodes_[i]);
@@ -320,7 +323,8 @@ void Collector::finish(bool hurry) {
   }
   UniqueFd directory(open(options_.recording.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory && tokens_ && flock(directory.get(), LOCK_EX) == 0 && flock(tokens_.get(), LOCK_EX | LOCK_NB) == 0)
-    remove_beneath({options_.recording, "tokens"}), Switches::remove(options_.recording);
+    remove_beneath({options_.recording, "tokens"}), Switches::remove(options_.recording),
+        remove_live_order(options_.recording);
   tokens_.reset();
   packer_.finish(hurry);
   for (const auto& node : nodes_) remove_from_standby(*node);

@@ -26,6 +26,7 @@
 #include "core/record/packer.h"
 #include "core/record/shaper.h"
 #include "core/shim/shim_abi.h"
+#include "core/trace/live_order.h"
 #include "core/trace/switches.h"
 
 namespace friday {
@@ -58,8 +59,12 @@ struct CollectorOptions {
   // of the programs.
   int64_t keep_ns = 0;
   uint64_t keep_bytes = 0;
-  bool standby = false;                     // programs run unrecorded until that is switched on (core/trace/switches.h)
-  std::optional<ShaperOptions> shaper;      // messages are held back so that an order comes true
+  bool standby = false;                 // programs run unrecorded until that is switched on (core/trace/switches.h)
+  std::optional<ShaperOptions> shaper;  // messages are held back so that an order comes true
+  std::vector<SocketSpace> spaces;      // of the group's network, if it has one
+  // On standby: what holds messages back so that an order comes true that somebody asks for (core/trace/live_order.h).
+  // Fails if the text is no order.
+  std::function<Result<ShaperOptions>(const std::string& order)> live_order;
   bool schedule = false;                    // only schedules are kept (core/shim/schedule.h)
   uint16_t first_bytes = kUsualFirstBytes;  // of each message, in a schedule
   uint64_t max_size = 0;                    // size on disk in bytes at which the recording ends; 0: no limit
@@ -106,8 +111,8 @@ class Collector {
   // it.
   Result<void> serve(int timeout_ms, int extra_fd);
 
-  // Sends all messages that are held back (ShaperOptions). `what` has happened, for the reason why the order did not come
-  // true.
+  // Sends all messages that are held back (ShaperOptions). `what` has happened, for the reason why the order did not
+  // come true.
   void let_messages_go(const std::string& what);
 
   // The number of nodes whose process runs or may still run.
@@ -162,6 +167,11 @@ class Collector {
   Keeps keeps_of(const NodeOrigin& origin) const;
   bool is_wanted(const NodeOrigin& origin) const;
   void look_at_switches();
+  void look_at_order();
+  void begin_live_order(const std::string& text);
+  bool all_take_part() const;
+  void tell_end_of_order();
+  void tell_order(LiveOrderState::Stage stage, bool came_true = false, const std::string& why = "");
   void tell_wanted(Node& node);
   void remove_from_standby(Node& node);
   // Of processes that share memory (collector_cuts.cc).
@@ -236,6 +246,7 @@ class Collector {
   uint64_t sharing_ = 0;      // key of its TokenArea (format::FileHeader::sharing)
   Outsiders outsiders_;
   std::unique_ptr<Shaper> shaper_;     // null: no message is held back
+  LiveOrderState live_order_;          // the last one that was asked for; `id` empty: none was
   std::vector<std::byte> held_bytes_;  // room for those that come with a request
   bool must_stop_ = false;
   std::vector<std::string> notices_, news_;

@@ -105,7 +105,7 @@ static const char* name_of_request(uint32_t kind) {
 
 void Collector::handle(Node& node) {
   shim::Request request{};
-  held_bytes_.resize(shaper_ ? shim::kMostHeldBytes : 0);
+  held_bytes_.resize(shaper_ || options_.live_order ? shim::kMostHeldBytes : 0);
   iovec data[] = {{&request, sizeof request}, {held_bytes_.data(), held_bytes_.size()}};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   msghdr message{};

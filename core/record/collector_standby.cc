@@ -31,6 +31,7 @@ Result<Collector::Node*> Collector::create_program(const NodeOrigin& origin, con
 void Collector::look_at_switches() {
   constexpr int64_t kLookAgain = 100'000'000;
   switches_at_ = now_ns(CLOCK_MONOTONIC) + kLookAgain;
+  look_at_order();
   for (const auto& node : nodes_) remove_from_standby(*node);
   std::erase_if(nodes_, [](const auto& node) { return node->dropped && node->closed; });
   auto switches = Switches::read(options_.recording);
@@ -76,6 +77,62 @@ void Collector::remove_from_standby(Node& node) {
   if (!node.on_standby || !node.closed || node.dropped || !try_moving(still_)) return;
   remove_node(node);
   end_moving(still_);
+}
+
+// ---- An order of messages that somebody asks for
+
+void Collector::tell_order(LiveOrderState::Stage stage, bool came_true, const std::string& why) {
+  live_order_.stage = stage;
+  live_order_.came_true = came_true;
+  live_order_.why = why;
+  if (auto told = write_live_order_state(options_.recording, live_order_); !told)
+    news_.push_back(fmt::format("what becomes of an order of messages cannot be told: {}", told.error().message));
+}
+
+void Collector::begin_live_order(const std::string& text) {
+  auto options = options_.live_order(text);
+  if (!options) return tell_order(LiveOrderState::Stage::over, false, options.error().message);
+  options->late = true;
+  options_.shaper = std::move(*options);
+  if (const auto begun = begin_shaping(); !begun)
+    return tell_order(LiveOrderState::Stage::over, false, begun.error().message);
+  tell_order(LiveOrderState::Stage::prepared);
+}
+
+// Whether all programs that shall be recorded are, so that all of them know of the order.
+bool Collector::all_take_part() const {
+  unsigned count = 0;
+  for (const Node* node : open_) {
+    if (!node->header || !node->hello || keeps_of(node->origin) == Keeps::nothing) continue;
+    if (node->on_standby) return false;
+    count++;
+  }
+  return count > 0;
+}
+
+// Says what became of an order that is over.
+void Collector::tell_end_of_order() {
+  if (!shaper_ || !options_.live_order || live_order_.stage == LiveOrderState::Stage::over) return;
+  const bool came_true = shaper_->judge().came_true();
+  tell_order(LiveOrderState::Stage::over, came_true, came_true ? "" : shaper_->judge().reason());
+}
+
+void Collector::look_at_order() {
+  if (!options_.live_order) return;
+  const auto order = read_live_order(options_.recording);
+  const std::string id = order ? order->id : "";
+  using Stage = LiveOrderState::Stage;
+  if (shaper_ && id != live_order_.id && !shaper_->judge().is_over()) shaper_->let_all_go("it was called off");
+  if (shaper_ && shaper_->judge().is_over()) {
+    tell_end_of_order();
+    if (shaper_->is_idle()) shaper_.reset();
+  } else if (shaper_ && !shaper_->is_armed() && all_take_part()) {
+    shaper_->arm();
+    tell_order(Stage::forcing);
+  } else if (!shaper_ && order && id != live_order_.id) {
+    live_order_ = {.id = id};
+    begin_live_order(order->order);
+  }
 }
 
 }  // namespace friday

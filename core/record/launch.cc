@@ -518,7 +518,7 @@ Result<LaunchResult> run_recorded(const GroupSpec& group, LaunchOptions options)
     auto made = Network::make(group.network);
     if (!made) return refused(Refusal::network, made.error().message);
     network = std::move(*made);
-    if (options.collector.shaper) options.collector.shaper->spaces = network->socket_spaces();
+    options.collector.spaces = network->socket_spaces();
   }
   FRIDAY_TRY(collector, Collector::create(options.collector));
   char full[PATH_MAX];

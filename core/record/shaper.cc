@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -80,18 +81,26 @@ Result<std::unique_ptr<Shaper>> Shaper::create(ShaperOptions options, int tokens
   }
   auto* area = reinterpret_cast<shim::ShapeArea*>(static_cast<char*>(shaper->mapping_) + kBelow);
   shaper->area_ = area;
+  area->word_count = 0;  // of an order before
   for (const std::string& word : words) {
     shim::HoldWord& entry = area->word[area->word_count++];
     entry.length = static_cast<uint32_t>(std::min(word.size(), sizeof entry.bytes));
     memcpy(entry.bytes, word.data(), entry.length);
   }
   area->handled_when = shaper->options_.handled_when;
-  __atomic_store_n(&area->on, 1, __ATOMIC_SEQ_CST);
+  if (!shaper->options_.late) shaper->arm();
   return shaper;
 }
 
 Shaper::~Shaper() {
+  if (options_.late && area_) area_->on = area_->handled_when = 0;
   if (mapping_) munmap(mapping_, mapped_);
+}
+
+void Shaper::arm() {
+  armed_ = true;
+  note_progress();
+  __atomic_store_n(&area_->on, 1, __ATOMIC_SEQ_CST);
 }
 
 std::string Shaper::owner_of(uint64_t inode) {
@@ -192,6 +201,8 @@ void Shaper::pump(Connection& connection) {
     Piece& piece = connection.queue.front();
     if (const auto message = messages_.find(piece.message); message != messages_.end()) {
       if (message->second.held) return;
+      // As long as it is not sent, nothing moves, so that the counts can be compared.
+      if (message->second.watched && !message->second.is_sent && !knows_counts(connection)) return;
       if (!message->second.is_sent && message->second.watched) {
         connection.watched.push_back(piece.message);
         want(connection);
@@ -270,21 +281,67 @@ void Shaper::lose(Ticket ticket) {
   judge_->lost(ticket);
 }
 
+// How many bytes more the receiver has counted than the sender, as it looks now. None if nobody can tell.
+std::optional<int64_t> Shaper::measure(const Connection& connection) const {
+  const shim::ShapedEnd* own = shim::shaped_end(*area_, connection.inode);
+  const shim::ShapedEnd* peer = connection.peer ? shim::shaped_end(*area_, connection.peer) : nullptr;
+  if (!own || !peer || !connection.known) return std::nullopt;
+  const auto counts = [&] {
+    const uint64_t queued = __atomic_load_n(&own->queued, __ATOMIC_SEQ_CST);
+    return std::pair(__atomic_load_n(&own->sent, __ATOMIC_SEQ_CST) - queued,
+                     __atomic_load_n(&peer->received, __ATOMIC_SEQ_CST));
+  };
+  const auto before = counts();
+  std::optional<uint64_t> unread;
+  if (int in_pipe = 0; !connection.known->is_pipe) unread = unread_bytes(*connection.known, options_.spaces);
+  else if (connection.fd && ioctl(connection.fd.get(), FIONREAD, &in_pipe) == 0) unread = in_pipe;
+  if (!unread || counts() != before) return std::nullopt;
+  return static_cast<int64_t>(before.second + *unread - before.first);
+}
+
+// Whether it is known what the counts of a connection's two ends mean. The shims count behind their calls, so a single
+// look may come between the two; it must be the same at several.
+bool Shaper::knows_counts(Connection& connection) {
+  constexpr unsigned kEnough = 5;  // looks
+  if (!options_.late) connection.ahead = 0;
+  if (connection.ahead) return true;
+  const Clock::time_point now = Clock::now();
+  if (!connection.since) connection.since = now;
+  if (now - connection.looked < std::chrono::milliseconds(kLookAgainMs)) return false;
+  connection.looked = now;
+  const auto found = measure(connection);
+  if (!found) return false;
+  connection.times = connection.times && *found == connection.measured ? connection.times + 1 : 1;
+  connection.measured = *found;
+  if (connection.times < kEnough) return false;
+  FRIDAY_LOG(record, info, "{} has counted {} bytes more than the sender", connection.to, *found);
+  connection.ahead = *found;
+  return true;
+}
+
+// Whether the next message waits for knows_counts().
+bool Shaper::is_counting(const Connection& connection) const {
+  if (connection.ahead || !connection.since || connection.queue.empty()) return false;
+  const auto next = messages_.find(connection.queue.front().message);
+  return next != messages_.end() && next->second.watched && !next->second.is_sent;
+}
+
 // From now on the receiver tells when it has received, and handled, what it gets up to the end of the next message for
 // which that is wanted. If it is not known yet, look() tries again.
 void Shaper::want(Connection& connection) {
   std::erase_if(connection.watched, [&](Ticket each) { return !messages_.contains(each); });
   shim::ShapedEnd* peer = connection.peer ? shim::shaped_end(*area_, connection.peer) : nullptr;
-  if (!peer || connection.watched.empty()) return;
+  if (!peer || connection.watched.empty() || !knows_counts(connection)) return;
+  const auto ahead = static_cast<uint64_t>(*connection.ahead);
   by_peer_[connection.peer] = connection.inode;
   uint64_t received = 0;
   for (Ticket each : connection.watched) {
     Message& message = messages_.at(each);
     message.wanted = true;
-    if (!received && !message.received) received = message.end;
+    if (!received && !message.received) received = message.end + ahead;
   }
   __atomic_store_n(&peer->wanted_received, received, __ATOMIC_SEQ_CST);
-  __atomic_store_n(&peer->wanted_handled, messages_.at(connection.watched.front()).end, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&peer->wanted_handled, messages_.at(connection.watched.front()).end + ahead, __ATOMIC_SEQ_CST);
 }
 
 // Takes note of what the receiver has received and handled, also what it had before it was wanted.
@@ -292,20 +349,24 @@ void Shaper::follow(Connection& connection) {
   const shim::ShapedEnd* peer = connection.peer ? shim::shaped_end(*area_, connection.peer) : nullptr;
   for (bool more = peer; more;) {
     want(connection);
+    if (!connection.ahead) return;
     more = false;
+    const auto ahead = static_cast<uint64_t>(*connection.ahead);
     const uint64_t handled = __atomic_load_n(&peer->handled, __ATOMIC_SEQ_CST);
     const uint64_t received = __atomic_load_n(&peer->received, __ATOMIC_SEQ_CST);
     const std::deque<Ticket> watched = connection.watched;
     for (Ticket each : watched) {
       Message& message = messages_.at(each);
-      if (received < message.end) break;
-      const bool is_handled = handled >= message.end;
+      if (received < message.end + ahead) break;
+      const bool is_handled = handled >= message.end + ahead;
       if (message.received && !is_handled) continue;
       more = true;
       note_progress();
       if (!message.received) judge_->received(each);
       message.received = true;
       if (!is_handled) continue;
+      if (const auto now = options_.late ? measure(connection) : connection.ahead; now && now != connection.ahead)
+        return abandon("how many bytes of a connection were received could not be told");
       FRIDAY_LOG(record, info, "message {} was handled", each);
       messages_.erase(each);
       judge_->handled(each);
@@ -369,7 +430,7 @@ void Shaper::add_to(PollSet& set) {
 int Shaper::due_ms() const {
   if (judge_->is_over() || messages_.empty()) return -1;
   for (const auto& [ticket, message] : messages_)
-    if (message.watched && message.is_sent && !message.wanted)
+    if (message.watched && !message.wanted && (message.is_sent || options_.late))
       return Clock::now() - progress_ < kOftenFor ? kLookAgainMs : kLookAgainLaterMs;
   const auto left = progress_ + options_.patience - Clock::now();
   constexpr int64_t kLongest = 60'000;  // ms
@@ -381,9 +442,18 @@ void Shaper::look() {
   if (__atomic_load_n(&area_->full, __ATOMIC_RELAXED))
     return give_up(
         fmt::format("there were more than {} connections, of which no more can be watched", shim::kMaxShapedEnds));
-  std::set<uint64_t> watched;
+  std::set<uint64_t> watched, unsent;
   for (const auto& [ticket, message] : messages_)
-    if (message.watched && message.is_sent) watched.insert(message.inode);
+    if (message.watched) (message.is_sent ? watched : unsent).insert(message.inode);
+  for (uint64_t inode : unsent) {
+    Connection& connection = connections_[inode];
+    if (!connection.peer) find_peer(connection);
+    pump(connection);
+    constexpr std::chrono::seconds kLongest(1);
+    if (is_counting(connection) && Clock::now() - *connection.since > kLongest)
+      return give_up(fmt::format("it cannot be told how much of a connection of {} was received",
+                                 connection.to.empty() ? "an unknown program" : connection.to));
+  }
   for (uint64_t inode : watched) {
     Connection& connection = connections_[inode];
     if (!connection.peer) find_peer(connection);

@@ -61,6 +61,8 @@ class MessageJudge {
   virtual std::vector<Released> release() = 0;
   virtual bool is_over() const = 0;  // whatever comes now may pass, and nothing is watched
   virtual std::string waits_for() const = 0;
+  virtual bool came_true() const = 0;
+  virtual std::string reason() const = 0;  // why it has not
 };
 
 struct ShaperOptions {
@@ -72,6 +74,9 @@ struct ShaperOptions {
   std::chrono::nanoseconds patience = std::chrono::seconds(10);  // how long nothing may happen while something is held
   bool stops = false;                 // when the order is given up, the run ends (Shaper::has_failed)
   std::vector<SocketSpace> spaces{};  // of the group's network; empty: the recorder's own
+  // The programs run already, with connections of which nobody has counted the bytes. Nothing is held back before
+  // arm().
+  bool late = false;
 };
 
 class Shaper {
@@ -81,6 +86,8 @@ class Shaper {
                                                 std::function<std::string(pid_t)> name_of,
                                                 std::function<std::vector<pid_t>()> processes);
   ~Shaper();
+  void arm();
+  bool is_armed() const { return armed_; }
 
   // A request of a shim (kToSend). `fd`: the descriptor that came with it.
   void take(const std::string& from, const shim::Request& request, std::span<const std::byte> bytes, UniqueFd fd);
@@ -94,6 +101,8 @@ class Shaper {
   bool has_failed() const { return options_.stops && has_given_up_; }
   // Sends all that is left, as far as the receivers take it, because of what has happened.
   void let_all_go(const std::string& what);
+  const MessageJudge& judge() const { return *judge_; }
+  bool is_idle() const { return queued_ == 0; }  // nothing is left to be sent
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -121,6 +130,13 @@ class Shaper {
     std::deque<Ticket> watched;  // messages that were sent, whose receiver tells what becomes of them, in their order
     bool blocked = false, broken = false;
     bool taking = false;  // more is about to be queued
+    // How many bytes more the receiver has counted than the sender at the same place of the stream; none: not known
+    // yet. `measured`: what it was found to be at the last looks, `times` in succession. `since`: the first look.
+    std::optional<int64_t> ahead{};
+    int64_t measured = 0;
+    unsigned times = 0;
+    std::optional<Clock::time_point> since{};
+    Clock::time_point looked{};
   };
 
   Shaper(ShaperOptions options, std::function<std::string(pid_t)> name_of,
@@ -136,6 +152,9 @@ class Shaper {
   void pump(Connection& connection);
   bool write_piece(Connection& connection, Piece& piece);
   void settle(Connection& connection, uint64_t bytes, bool is_last);
+  std::optional<int64_t> measure(const Connection& connection) const;
+  bool knows_counts(Connection& connection);
+  bool is_counting(const Connection& connection) const;
   void want(Connection& connection);
   void follow(Connection& connection);
   void break_off(Connection& connection);
@@ -158,7 +177,7 @@ class Shaper {
   std::map<Ticket, Message> messages_;          // that are held, under way or watched
   std::map<uint64_t, pid_t> owners_;            // by inode
   Ticket next_ = 1;
-  bool has_given_up_ = false;
+  bool has_given_up_ = false, armed_ = false;
   size_t held_ = 0;      // messages
   uint64_t queued_ = 0;  // bytes that wait, also behind what is held
   Clock::time_point progress_ = Clock::now();

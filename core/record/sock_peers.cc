@@ -62,31 +62,34 @@ SocketPlace place_of(const sockaddr_storage& address) {
   return out;
 }
 
-std::optional<uint64_t> tcp_peer(int socket, const SocketPlace& local, const SocketPlace& remote) {
+// The socket with these addresses that a program has accepted or made.
+std::optional<inet_diag_msg> tcp_socket(int socket, const SocketPlace& local, const SocketPlace& remote) {
   inet_diag_req_v2 request{};
-  request.sdiag_family = static_cast<uint8_t>(remote.family);
+  request.sdiag_family = static_cast<uint8_t>(local.family);
   request.sdiag_protocol = IPPROTO_TCP;
   request.idiag_states = ~0u;
-  request.id.idiag_sport = remote.port;
-  request.id.idiag_dport = local.port;
-  memcpy(request.id.idiag_src, remote.words, sizeof remote.words);
-  memcpy(request.id.idiag_dst, local.words, sizeof local.words);
+  request.id.idiag_sport = local.port;
+  request.id.idiag_dport = remote.port;
+  memcpy(request.id.idiag_src, local.words, sizeof local.words);
+  memcpy(request.id.idiag_dst, remote.words, sizeof remote.words);
   request.id.idiag_cookie[0] = request.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   const std::string answer = ask(socket, request);
   inet_diag_msg found{};
   if (answer.size() < sizeof found) return std::nullopt;
   memcpy(&found, answer.data(), sizeof found);
   // If nobody has accepted it yet, the listening socket is found, or an inode of 0.
-  if (found.id.idiag_dport != local.port || found.idiag_inode == 0) return std::nullopt;
-  return found.idiag_inode;
+  if (found.id.idiag_dport != remote.port || found.idiag_inode == 0) return std::nullopt;
+  return found;
 }
 
-std::optional<uint64_t> unix_peer(int socket, uint64_t inode) {
+// An attribute of a Unix socket of which `T` is the type.
+template <typename T>
+std::optional<T> unix_attribute(int socket, uint64_t inode, uint32_t show, uint16_t type) {
   unix_diag_req request{};
   request.sdiag_family = AF_UNIX;
   request.udiag_states = ~0u;
   request.udiag_ino = static_cast<uint32_t>(inode);
-  request.udiag_show = UDIAG_SHOW_PEER;
+  request.udiag_show = show;
   request.udiag_cookie[0] = request.udiag_cookie[1] = ~0u;
   const std::string answer = ask(socket, request);
   size_t at = NLMSG_ALIGN(sizeof(unix_diag_msg));
@@ -94,10 +97,10 @@ std::optional<uint64_t> unix_peer(int socket, uint64_t inode) {
     rtattr attribute;
     memcpy(&attribute, answer.data() + at, sizeof attribute);
     if (attribute.rta_len < sizeof attribute || at + attribute.rta_len > answer.size()) break;
-    uint32_t peer = 0;
-    if (attribute.rta_type == UNIX_DIAG_PEER && attribute.rta_len >= RTA_LENGTH(sizeof peer)) {
-      memcpy(&peer, answer.data() + at + RTA_LENGTH(0), sizeof peer);
-      return peer ? std::optional<uint64_t>(peer) : std::nullopt;
+    T value{};
+    if (attribute.rta_type == type && attribute.rta_len >= RTA_LENGTH(sizeof value)) {
+      memcpy(&value, answer.data() + at + RTA_LENGTH(0), sizeof value);
+      return value;
     }
     at += RTA_ALIGN(attribute.rta_len);
   }
@@ -116,9 +119,31 @@ ino_t space_of(int socket) {
   return space && fstat(space.get(), &status) == 0 ? status.st_ino : 0;
 }
 
+std::optional<uint64_t> unix_peer(int socket, uint64_t inode) {
+  const auto peer = unix_attribute<uint32_t>(socket, inode, UDIAG_SHOW_PEER, UNIX_DIAG_PEER);
+  return peer && *peer ? std::optional<uint64_t>(*peer) : std::nullopt;
+}
+
 std::optional<uint64_t> peer_in(int socket, const KnownConnection& connection) {
-  return connection.is_unix ? unix_peer(socket, connection.inode)
-                            : tcp_peer(socket, connection.local, connection.remote);
+  if (connection.is_unix) return unix_peer(socket, connection.inode);
+  const auto found = tcp_socket(socket, connection.remote, connection.local);
+  return found ? std::optional<uint64_t>(found->idiag_inode) : std::nullopt;
+}
+
+// Calls f(netlink socket) for the namespaces in which the other end, or with `own` this end, of a connection may be,
+// until it gives something.
+template <typename F>
+auto look_in(std::span<const SocketSpace> spaces, const KnownConnection& connection, bool own, F f) -> decltype(f(0)) {
+  if (spaces.empty()) {
+    const UniqueFd here(open_socket_space());
+    return here ? f(here.get()) : std::nullopt;
+  }
+  const bool only_own = own || connection.is_unix || is_loopback(connection.remote);
+  for (const SocketSpace& space : spaces) {
+    if (only_own && space.inode != connection.space) continue;
+    if (auto found = f(space.socket)) return found;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -146,16 +171,23 @@ std::optional<KnownConnection> connection_of(int fd) {
 
 std::optional<uint64_t> peer_inode(const KnownConnection& connection, std::span<const SocketSpace> spaces) {
   if (connection.is_pipe) return connection.inode;
-  if (spaces.empty()) {
-    const UniqueFd own(open_socket_space());
-    return own ? peer_in(own.get(), connection) : std::nullopt;
-  }
-  const bool only_own = connection.is_unix || is_loopback(connection.remote);
-  for (const SocketSpace& space : spaces) {
-    if (only_own && space.inode != connection.space) continue;
-    if (const auto found = peer_in(space.socket, connection)) return found;
-  }
-  return std::nullopt;
+  return look_in(spaces, connection, false, [&](int socket) { return peer_in(socket, connection); });
+}
+
+std::optional<uint64_t> unread_bytes(const KnownConnection& connection, std::span<const SocketSpace> spaces) {
+  if (connection.is_pipe) return std::nullopt;
+  if (connection.is_unix)
+    return look_in(spaces, connection, true, [&](int socket) -> std::optional<uint64_t> {
+      const auto peer = unix_peer(socket, connection.inode);
+      const auto queues =
+          peer ? unix_attribute<unix_diag_rqlen>(socket, *peer, UDIAG_SHOW_RQLEN, UNIX_DIAG_RQLEN) : std::nullopt;
+      return queues ? std::optional<uint64_t>(queues->udiag_rqueue) : std::nullopt;
+    });
+  const auto own = look_in(spaces, connection, true,
+                           [&](int socket) { return tcp_socket(socket, connection.local, connection.remote); });
+  const auto peer = look_in(spaces, connection, false,
+                            [&](int socket) { return tcp_socket(socket, connection.remote, connection.local); });
+  return own && peer && own->idiag_wqueue == 0 ? std::optional<uint64_t>(peer->idiag_rqueue) : std::nullopt;
 }
 
 }  // namespace friday

@@ -41,4 +41,8 @@ std::optional<KnownConnection> connection_of(int fd);
 // address of a loopback device means the connection's own namespace.
 std::optional<uint64_t> peer_inode(const KnownConnection& connection, std::span<const SocketSpace> spaces);
 
+// How many bytes the socket at the other end has and its program has not read. None if some are on their way, or if
+// there is no such socket. Not for pipes.
+std::optional<uint64_t> unread_bytes(const KnownConnection& connection, std::span<const SocketSpace> spaces);
+
 }  // namespace friday

@@ -21,6 +21,7 @@
 #include "core/shim/process.h"
 #include "core/shim/replay.h"
 #include "core/shim/schedule.h"
+#include "core/shim/shaping.h"
 #include "core/shim/signal_frame.h"
 #include "core/shim/signals.h"
 #include "core/shim/standby.h"
@@ -421,6 +422,7 @@ static const char* begin_schedule() {
   channels_anew();
   schedule_begins();
   standby_begins();
+  shape_begins();
   clock_calibrate();
   collector_parted(-1);
   return nullptr;
@@ -428,6 +430,7 @@ static const char* begin_schedule() {
 
 // From here on nothing is recorded, until a part is wanted again. Null: so it is; else why it cannot be.
 static const char* begin_standby() {
+  shape_stands_by();
   if (const char* why = enter_trace(0, PartFor::standby)) return why;
   schedule_begins();
   if (group_member()) shared_on_standby = true;
@@ -484,6 +487,7 @@ static const char* enter_part(const CallFrame* frame, const ThreadArea* area, bo
   else channels_again();
   schedule_begins();
   standby_ends();
+  shape_begins();
   describe_image(frame, area, &own);
   clock_calibrate();
   note_modules();

@@ -38,7 +38,7 @@ struct Tables {
   char packet[kMostHeldBytes];       // a run of bytes of a message; copied, since a word may stand in two buffers
 };
 Tables* const tables = (Tables*)(kWorkspaceAddress + (1ull << 30));
-uint32_t is_shaping;  // not 0: they are mapped
+uint32_t is_mapped, is_shaping;  // not 0: they are mapped; they are in use
 
 Unhandled* of_thread(const ThreadArea* area) {
   return area->slot < kThreads ? &tables->unhandled[area->slot] : nullptr;
@@ -306,12 +306,25 @@ uint64_t moved_bytes(const uint64_t* a, const Operand& payload, long result) {
 bool shaping() { return __builtin_expect(is_shaping != 0, 0); }
 
 void shape_begins() {
-  if (!shapes->handled_when) return;
+  if (!shapes->handled_when || is_shaping) return;
+  if (is_mapped) {
+    memset(tables->end_of, 0, sizeof tables->end_of);
+    memset(tables->inherited, 0, sizeof tables->inherited);
+    memset(tables->unhandled, 0, sizeof tables->unhandled);
+    is_shaping = 1;
+    return;
+  }
   const long place = native(sys::mmap, tables, sizeof *tables, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1, 0);
   if (place != (long)tables) return;
   limits_count(sizeof *tables);
-  is_shaping = 1;
+  is_mapped = is_shaping = 1;
+}
+
+void shape_stands_by() {
+  if (!is_shaping) return;
+  shape_ends();
+  is_shaping = 0;
 }
 
 bool shape_may_wait(const CallFrame* frame, const CallInfo& info) {

@@ -16,8 +16,9 @@
 
 namespace friday::shim {
 
-void shape_begins();  // once the process has the TokenArea
-bool shaping();       // whether messages are, or were, to be held back in this recording
+void shape_begins();     // once the process has the TokenArea, or begins to be recorded
+void shape_stands_by();  // it is not recorded any more
+bool shaping();          // whether messages are, or were, to be held back in this recording
 
 // What becomes of a call while messages are held back.
 enum class Shaped {

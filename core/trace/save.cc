@@ -251,8 +251,8 @@ class Saver {
 
   // All but what is made anew (the cache), belongs to the recorder (tokens) or is of the whole recording (checkpoints).
   Result<void> take_the_rest(const std::string& to) {
-    const std::set<std::string_view> own = {"nodes",       "cache",         "tokens",
-                                            "checkpoints", "switches.json", "recording.json"};
+    const std::set<std::string_view> own = {"nodes",         "cache",          "tokens",     "checkpoints",
+                                            "switches.json", "recording.json", "order.json", "order-state.json"};
     const std::set<std::string_view> shared = {"files", "payload", "debug"};
     FRIDAY_TRY(names, names_beneath(inside("")));
     for (const std::string& name : names) {

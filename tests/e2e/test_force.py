@@ -241,7 +241,7 @@ def test_what_cannot_be_forced(recorder, tmp_path):
     group.write_text('[group]\n[[node]]\nname = "it"\ncommand = ["/bin/true"]\n')
     assert "nothing to force" in said()
     assert "not both" in said(tmp_path, "1", "--order", order)
-    assert "--order needs the group" in said("--order", order)
+    assert "--order needs what it is forced onto" in said("--order", order)
     for text in ("", "[]", "{}", '{"steps": [{"from": "a", "text": "b"}]}', '{"steps": [{"from": 1, "text": "b"}, 2]}'):
         order.write_text(text)
         assert "is no order of at least two messages" in said("--order", order, "--group", group, "-o", tmp_path / "out"), text
