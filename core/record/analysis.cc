@@ -65,46 +65,21 @@ bool loads_gs(const ZydisDecodedInstruction& in) {
 }
 
 // Functions of the C and C++ libraries that do not return. What stands behind a call of one is other code.
-const std::unordered_set<std::string_view> kNoReturn = {"abort",
-                                                        "exit",
-                                                        "_exit",
-                                                        "_Exit",
-                                                        "quick_exit",
-                                                        "pthread_exit",
-                                                        "err",
-                                                        "errx",
-                                                        "verr",
-                                                        "verrx",
-                                                        "longjmp",
-                                                        "_longjmp",
-                                                        "siglongjmp",
-                                                        "__longjmp_chk",
-                                                        "__assert",
-                                                        "__assert_fail",
-                                                        "__assert_perror_fail",
-                                                        "__chk_fail",
-                                                        "__fortify_fail",
-                                                        "__stack_chk_fail",
-                                                        "_Unwind_Resume",
-                                                        "__cxa_throw",
-                                                        "__cxa_rethrow",
-                                                        "__cxa_bad_cast",
-                                                        "__cxa_bad_typeid",
-                                                        "__cxa_throw_bad_array_new_length",
-                                                        "__cxa_pure_virtual",
-                                                        "_ZSt9terminatev",
-                                                        "_ZSt10unexpectedv",
-                                                        "_ZSt17__throw_bad_allocv",
-                                                        "_ZSt16__throw_bad_castv",
-                                                        "_ZSt19__throw_logic_errorPKc",
-                                                        "_ZSt20__throw_length_errorPKc",
-                                                        "_ZSt20__throw_out_of_rangePKc",
-                                                        "_ZSt24__throw_out_of_range_fmtPKcz",
-                                                        "_ZSt24__throw_invalid_argumentPKc",
-                                                        "_ZSt21__throw_runtime_errorPKc",
-                                                        "_ZSt20__throw_system_errori",
-                                                        "_ZSt25__throw_bad_function_callv",
-                                                        "_ZSt28__throw_bad_array_new_lengthv"};
+constexpr std::string_view kNoReturn =
+    "abort exit _exit _Exit quick_exit pthread_exit err errx verr verrx longjmp _longjmp siglongjmp __longjmp_chk "
+    "__assert __assert_fail __assert_perror_fail __chk_fail __fortify_fail __stack_chk_fail _Unwind_Resume "
+    "__cxa_throw __cxa_rethrow __cxa_bad_cast __cxa_bad_typeid __cxa_throw_bad_array_new_length "
+    "__cxa_pure_virtual _ZSt9terminatev _ZSt10unexpectedv _ZSt17__throw_bad_allocv _ZSt16__throw_bad_castv "
+    "_ZSt19__throw_logic_errorPKc _ZSt20__throw_length_errorPKc _ZSt20__throw_out_of_rangePKc "
+    "_ZSt24__throw_out_of_range_fmtPKcz _ZSt24__throw_invalid_argumentPKc _ZSt21__throw_runtime_errorPKc "
+    "_ZSt20__throw_system_errori _ZSt25__throw_bad_function_callv _ZSt28__throw_bad_array_new_lengthv ";
+
+std::unordered_set<std::string_view> words_of(std::string_view text) {
+  std::unordered_set<std::string_view> words;
+  for (size_t at = 0, end; (end = text.find(' ', at)) != text.npos; at = end + 1)
+    words.insert(text.substr(at, end - at));
+  return words;
+}
 
 class Scanner {
  public:
@@ -362,7 +337,7 @@ class Scanner {
 
   const Elf& elf_;
   const bool counts_loops_ = !waits_by_calls_only();
-  const Elf::Functions no_return_ = counts_loops_ ? elf_.functions_named(kNoReturn) : Elf::Functions();
+  const Elf::Functions no_return_ = counts_loops_ ? elf_.functions_named(words_of(kNoReturn)) : Elf::Functions();
   ZydisDecoder decoder_;
   std::vector<std::vector<Instruction>> runs_;
   std::vector<LoopSites> loops_;

@@ -13,7 +13,7 @@ constexpr size_t kNone = std::numeric_limits<size_t>::max();
 // Instructions of which either all are executed or none. The blocks and their edges by number.
 struct Block {
   size_t first = 0, last = 0;  // indices of instructions; `last`: behind the last one
-  std::vector<size_t> to, from;
+  std::vector<size_t> to{}, from{};
   size_t order = kNone;      // in a reverse postorder from the function's start; kNone: nothing leads here
   size_t dominator = kNone;  // the nearest block through which each way here leads
 };
@@ -193,7 +193,8 @@ FlowInstruction flow_instruction(uint64_t address, const ZydisDecodedInstruction
 }
 
 std::vector<NaturalLoop> natural_loops(std::span<const FlowInstruction> code, uint64_t most) {
-  return code.empty() ? std::vector<NaturalLoop>() : Graph(code).loops(most);
+  constexpr size_t kMost = 1'000'000;
+  return code.empty() || code.size() > kMost ? std::vector<NaturalLoop>() : Graph(code).loops(most);
 }
 
 }  // namespace friday

@@ -37,13 +37,14 @@ struct LoopPart {
 };
 
 struct NaturalLoop {
-  std::vector<LoopPart> parts;  // in order
+  std::vector<LoopPart> parts{};  // in order
   uint64_t size = 0;            // of all parts, in bytes
   bool calls = false;
 };
 
-// The loops of at most `most` bytes. `code`: the instructions of a function, from its start on without a gap. An
-// indirect jump is taken to lead to each place to which nothing else leads, but to no padding.
+// The loops of at most `most` bytes; none of a function of more than a million instructions. `code`: the instructions
+// of a function, from its start on without a gap. An indirect jump is taken to lead to each place to which nothing else
+// leads, but to no padding.
 std::vector<NaturalLoop> natural_loops(std::span<const FlowInstruction> code, uint64_t most);
 
 }  // namespace friday

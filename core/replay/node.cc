@@ -170,6 +170,7 @@ bool ReplayNode::repeats_at(Addr address) {
 
 const shim::Patch* ReplayNode::site_at(Addr address) {
   load_patches();  // code may have been loaded since
+  if (const PatchWindow* window = patched_.window_at(address); !window || window->low != address.value) return nullptr;
   auto it = std::ranges::find_if(
       patches_, [&](const shim::Patch& p) { return p.start == address.value && p.kind != shim::kSiteBefore; });
   return it == patches_.end() ? nullptr : &*it;
