@@ -246,7 +246,7 @@ Result<ForcePlan> read_order(const std::string& text, const std::string& place, 
     const auto more_ignored = texts_in(known, "ignore"), more_classes = texts_in(known, "class");
     const json until = known.value("until", json(""));
     sound = more_ignored && more_classes && known.value("frame", json("")).is_string() &&
-            (until == "" || until == "received" || until == "handled" || until == "answered");
+            (until == json("") || until == "received" || until == "handled" || until == "answered");
     if (sound) {
       ignored.insert(ignored.end(), more_ignored->begin(), more_ignored->end());
       classes.insert(classes.end(), more_classes->begin(), more_classes->end());

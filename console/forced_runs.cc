@@ -121,7 +121,7 @@ void apply_when_stuck(const std::string& word, ForcedSeries& series) {
   series.stops = word == "stop";
 }
 
-ShaperOptions shaper_options(std::shared_ptr<const ForcePlan> plan, const std::string& until,
+ShaperOptions shaper_options(const std::shared_ptr<const ForcePlan>& plan, const std::string& until,
                              const ForcedSeries& series, std::function<void(std::shared_ptr<RunJudge>)> made) {
   return {.judge =
               [plan, most = series.most_left_out, made = std::move(made)] {

@@ -45,7 +45,7 @@ struct ForcedSeries {
 void apply_when_stuck(const std::string& word, ForcedSeries& series);
 
 // What holds the messages of each run back. `made` gets the judge of each, if it is not empty.
-ShaperOptions shaper_options(std::shared_ptr<const ForcePlan> plan, const std::string& until,
+ShaperOptions shaper_options(const std::shared_ptr<const ForcePlan>& plan, const std::string& until,
                              const ForcedSeries& series, std::function<void(std::shared_ptr<RunJudge>)> made);
 
 // Fails, with the reason, if the results cannot be read. That a run could not be made was said then (`end`).

@@ -76,7 +76,7 @@ constexpr std::string_view kNoReturn =
 
 std::unordered_set<std::string_view> words_of(std::string_view text) {
   std::unordered_set<std::string_view> words;
-  for (size_t at = 0, end; (end = text.find(' ', at)) != text.npos; at = end + 1)
+  for (size_t at = 0, end; (end = text.find(' ', at)) != std::string_view::npos; at = end + 1)
     words.insert(text.substr(at, end - at));
   return words;
 }

@@ -38,7 +38,7 @@ struct LoopPart {
 
 struct NaturalLoop {
   std::vector<LoopPart> parts{};  // in order
-  uint64_t size = 0;            // of all parts, in bytes
+  uint64_t size = 0;              // of all parts, in bytes
   bool calls = false;
 };
 

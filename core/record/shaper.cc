@@ -315,7 +315,7 @@ bool Shaper::knows_counts(Connection& connection) {
   connection.measured = *found;
   if (connection.times < kEnough) return false;
   FRIDAY_LOG(record, info, "{} has counted {} bytes more than the sender", connection.to, *found);
-  connection.ahead = *found;
+  connection.ahead = found;
   return true;
 }
 
