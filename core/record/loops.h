@@ -25,9 +25,9 @@ struct LoopWindow {
 };
 
 struct LoopSites {
-  std::vector<LoopWindow> windows;  // that every iteration executes, the best first: one is enough
-  std::vector<LoopWindow> calls;    // that some iterations execute: all are needed
-  uint64_t size = 0;                // of the loop, in bytes
+  std::vector<LoopWindow> windows{};  // that every iteration executes, the best first: one is enough
+  std::vector<LoopWindow> calls{};    // that some iterations execute: all are needed
+  uint64_t size = 0;                  // of the loop, in bytes
 };
 
 // A part of a loop: instructions of which either all are executed or none (flow.h).
