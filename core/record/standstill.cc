@@ -32,11 +32,11 @@ struct Process {
   }
 };
 
-// Members that wait in `group`, the longest waiting first.
-std::vector<uint32_t> waiting_in(const shim::TokenArea& area, const shim::TokenGroup& group) {
-  constexpr size_t kMost = 8;
+// Members that wait in `group`, the longest waiting first, and at most so many: others change the queue meanwhile, so
+// it may lead round.
+std::vector<uint32_t> waiting_in(const shim::TokenArea& area, const shim::TokenGroup& group, size_t most) {
   std::vector<uint32_t> found;
-  for (uint32_t at = read(group.first); at && at < shim::kMaxMembers && found.size() < kMost;
+  for (uint32_t at = read(group.first); at && at < shim::kMaxMembers && found.size() < most;
        at = read(area.member[at].next))
     found.push_back(at);
   return found;
@@ -45,15 +45,9 @@ std::vector<uint32_t> waiting_in(const shim::TokenArea& area, const shim::TokenG
 // Whether a process is in the queue of a group: then its threads wait for the group's holder, not for each other.
 bool waits_for_its_group(const shim::TokenArea& area, uint32_t pid, uint64_t space) {
   const uint32_t groups = std::min(__atomic_load_n(&area.groups, __ATOMIC_ACQUIRE), shim::kMaxGroups - 1);
-  for (uint32_t number = 1; number <= groups; number++) {
-    unsigned seen = 0;  // others change the queue meanwhile, so it may lead round
-    for (uint32_t at = read(area.group[number].first); at && at < shim::kMaxMembers && seen < shim::kMaxMembers;
-         seen++) {
-      const shim::TokenMember& member = area.member[at];
-      if (read(member.pid) == pid && read(member.pid_namespace) == space) return true;
-      at = read(member.next);
-    }
-  }
+  for (uint32_t number = 1; number <= groups; number++)
+    for (uint32_t at : waiting_in(area, area.group[number], shim::kMaxMembers))
+      if (read(area.member[at].pid) == pid && read(area.member[at].pid_namespace) == space) return true;
   return false;
 }
 
@@ -101,7 +95,8 @@ void Standstill::look_at_groups(const shim::TokenArea& area, std::vector<KeptTok
     if (seen.looks < kSeconds * kLooksPerSecond || member >= shim::kMaxMembers || told_.contains(member)) continue;
     const Process holder(area.member[member]);
     // If all waiters are stopped too, somebody has stopped the whole group on purpose.
-    const auto waiters = waiting_in(area, group);
+    constexpr size_t kMost = 8;
+    const auto waiters = waiting_in(area, group, kMost);
     const auto runs =
         std::find_if(waiters.begin(), waiters.end(), [&](uint32_t n) { return !Process(area.member[n]).is_stopped(); });
     if (runs == waiters.end()) continue;
