@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <set>
@@ -29,15 +28,12 @@ using Stage = LiveOrderState::Stage;
 constexpr int kLookAgainMs = 50;
 constexpr auto kLongestAnswer = 10s;  // of the recorder, which looks for an order several times a second
 
-bool has_recorder(const std::string& path) {
-  const auto recording = Recording::open(path, Recording::Standby::shown);
-  return !recording || std::ranges::any_of(recording->nodes(), recorder_lives);
-}
-
 // An order in the file of the recording. It is removed, and the programs are put back on standby, when this ends.
 class Asked {
  public:
-  Asked(std::string recording, std::string id) : recording_(std::move(recording)), id_(std::move(id)) {}
+  // `program`: a node of the recorder that shall take it up.
+  Asked(std::string recording, std::string id, NodeInfo program)
+      : recording_(std::move(recording)), id_(std::move(id)), program_(std::move(program)) {}
   ~Asked() {
     remove_live_order(recording_);
     remove_live_order_state(recording_);
@@ -63,7 +59,7 @@ class Asked {
         return fail(ErrorCode::io, "{}",
                     recorder_has_ended ? fmt::format("the recorder of {} has ended", recording_)
                                        : fmt::format("the recorder of {} does not take the order up", recording_));
-      recorder_has_ended = !has_recorder(recording_);  // it may have told the end just before its own
+      recorder_has_ended = !recorder_lives(program_);  // it may have told the end just before its own
       pollfd wake{interrupts.fd(), POLLIN, 0};
       (void)poll(&wake, 1, kLookAgainMs);
     }
@@ -72,6 +68,7 @@ class Asked {
 
  private:
   std::string recording_, id_;
+  NodeInfo program_;
   bool switched_ = false;
 };
 
@@ -87,13 +84,16 @@ std::vector<MessageClass> messages_of(const ForcePlan& plan) {
   return all;
 }
 
-// Fails if a program runs recorded already, or if a message of the order comes from somebody else.
-Result<void> check_programs(const std::string& path, const ForcePlan& plan) {
+// A program on standby. Fails if there is none, if one runs recorded already, or if a message of the order comes from
+// somebody else.
+Result<NodeInfo> find_program(const std::string& path, const ForcePlan& plan) {
   FRIDAY_TRY(recording, Recording::open(path, Recording::Standby::shown));
   std::set<std::string> roles;
+  std::optional<NodeInfo> program;
   for (const NodeInfo& node : recording.nodes()) {
     if (!program_lives(node) || !recorder_lives(node)) continue;
     roles.insert(role_of(node.name));
+    program = node;
     if (!node.on_standby && node.end.how == NodeEnd::How::running)
       return fail(
           ErrorCode::usage,
@@ -101,13 +101,13 @@ Result<void> check_programs(const std::string& path, const ForcePlan& plan) {
           "on standby",
           node.given_name, path);
   }
-  if (roles.empty()) return fail(ErrorCode::usage, "no program of {} runs on standby", path);
+  if (!program) return fail(ErrorCode::usage, "no program of {} runs on standby", path);
   for (const MessageClass& each : messages_of(plan))
     if (!roles.contains(each.from))
       return fail(ErrorCode::usage,
                   "{}: no program of {} that runs has this name, so the message cannot be held back (they are: {})",
                   describe(each), path, fmt::join(roles, ", "));
-  return {};
+  return *std::move(program);
 }
 
 json order_for_recorder(const ForceOptions& options, const ForcePlan& plan) {
@@ -149,12 +149,15 @@ Result<ShaperOptions> shaper_for(const std::string& order) {
 }
 
 Result<int> force_live(const ForceOptions& options, const ForcePlan& plan) {
-  FRIDAY_TRY_VOID(check_programs(options.live, plan));
+  if (options.when_stuck == "stop")
+    return fail(ErrorCode::usage,
+                "--when-stuck stop ends a run: programs that run on standby are not ended by an order");
+  FRIDAY_TRY(program, find_program(options.live, plan));
   FRIDAY_TRY(interrupts, Interrupts::watch());
   const std::string id = fmt::format("{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
   const std::string order = order_for_recorder(options, plan).dump(-1, ' ', false, json::error_handler_t::replace);
   if (!options.as_json) print_plan(options, plan);
-  Asked asked(options.live, id);
+  Asked asked(options.live, id, std::move(program));
   FRIDAY_TRY_VOID(write_live_order(options.live, {id, order}));
   FRIDAY_TRY(prepared, asked.await(Stage::prepared, interrupts, kLongestAnswer));
   if (prepared && prepared->stage == Stage::over) return fail(ErrorCode::unsupported, "{}", prepared->why);

@@ -144,6 +144,8 @@ def test_what_cannot_be_forced_live(live, recorder, tmp_path):
     line = [recorder.friday, "force", "--order", tmp_path / "order.json", "--live"]
     both = recorder.run([*line, rec, "--group", tmp_path / "group.toml"])
     assert both.returncode == 2 and "does not go with" in both.stderr, both
+    ends = recorder.run([*line, rec, "--when-stuck", "stop"])
+    assert ends.returncode == 2 and "are not ended by an order" in ends.stderr, ends
     none = recorder.run([*line, tmp_path / "none"])
     assert none.returncode == 2 and "no recording" in none.stderr, none
     (tmp_path / "other.json").write_text(json.dumps({"steps": [{"from": "nobody", "to": "server", "text": "late"}, ORDER["steps"][1]]}))
