@@ -7,6 +7,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -362,15 +363,22 @@ class Namer {
   }
 
   // Of a failing run nothing counts that happens later than any passing run lasts: who waits for an answer that does
-  // not come sees more of everything than who does not wait.
+  // not come sees more of everything than who does not wait. A run lasts from its first message on, as programs may be
+  // slow to begin.
   void find_lengths() {
-    int64_t longest = -1;
+    const auto since_first = [](const StudiedRun& run) {
+      return [first = run.talk.events.empty() ? 0 : static_cast<uint64_t>(run.talk.events.front().ns)](
+                 const TalkEvent& event) { return static_cast<uint64_t>(event.ns) - first; };  // any number in a file
+    };
+    std::optional<uint64_t> longest;
     for (const StudiedRun& run : runs_)
-      if (!run.failed && !run.talk.events.empty()) longest = std::max(longest, run.talk.events.back().ns);
+      if (!run.failed && !run.talk.events.empty())
+        longest = std::max(longest.value_or(0), since_first(run)(run.talk.events.back()));
     for (const StudiedRun& run : runs_) {
-      const auto end = std::ranges::upper_bound(run.talk.events, longest, {}, &TalkEvent::ns);
-      lengths_.push_back(run.failed && longest >= 0 ? static_cast<size_t>(end - run.talk.events.begin())
-                                                    : run.talk.events.size());
+      const auto& events = run.talk.events;
+      const auto end =
+          run.failed && longest ? std::ranges::upper_bound(events, *longest, {}, since_first(run)) : events.end();
+      lengths_.push_back(static_cast<size_t>(end - events.begin()));
     }
   }
 

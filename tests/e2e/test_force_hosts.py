@@ -13,7 +13,8 @@ from test_force import PYTHON, force, heard
 pytestmark = pytest.mark.limit(300)
 DELAY = {"subnet": "10.77.0.0/24", "delay_ms": 25}  # each way
 
-# Says in which order two clients were heard, one at a time; with the second one first it has lost something.
+# Says in which order two clients were heard, one at a time; with the second one first it has lost something. Both are answered at the end:
+# a study's run ends with its script, which is one of them.
 SERVER = r"""
 import select, socket, sys
 listener = socket.create_server((sys.argv[1], 7000))
@@ -22,9 +23,8 @@ while len(heard) < 2:
     for ready in select.select(connections, [], [])[0]:
         if ready is listener: connections.append(listener.accept()[0]); continue
         data = ready.recv(100)
-        if not data: connections.remove(ready); continue
         heard.append(data.decode().strip())
-        ready.sendall(b"ok\n")
+for connection in connections[1:]: connection.sendall(b"ok\n")
 print("heard " + ", ".join(heard), flush=True)
 """
 CLIENT = r"""
@@ -77,6 +77,7 @@ def test_a_study_across_hosts(recorder, tmp_path):
     assert json.loads(compared.stdout)["orders"], compared
     for result, number in sorted(results.items()):
         done = recorder.run([recorder.friday, "force", tmp_path / "study", str(number), "-n", "5", "--json"], timeout=120)
+        assert done.stdout, done
         forced = json.loads(done.stdout)
         assert forced["forced"] == 5 and forced["forced_failed"] == (5 if result == "FAILED" else 0), (result, done)
     recorder.none_left()

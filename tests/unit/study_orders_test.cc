@@ -323,6 +323,23 @@ TEST(Compare, WhoWaitsLongerIsNotTheCause) {
   EXPECT_TRUE(comparison.orders.empty());
 }
 
+// A failing run whose programs were slow to begin has its order all the same.
+TEST(Compare, WhoBeginsLateCounts) {
+  std::vector<StudiedRun> runs;
+  for (unsigned number = 1; number <= 40; number++) {
+    testing::TalkScript script;
+    const uint32_t server = script.node("server"), first = script.node("first"), second = script.node("second");
+    const bool failed = number % 4 == 0;
+    script.say(failed ? second : first, server, failed ? "second" : "first");
+    script.say(failed ? first : second, server, failed ? "first" : "second");
+    runs.push_back(script.run(number, failed, number % 8 == 0 ? 1'000'000'000 : 0));
+  }
+  const Comparison comparison = compare(runs, 5);
+  ASSERT_EQ(comparison.verdict, Comparison::Verdict::order);
+  EXPECT_EQ(comparison.orders[0].split.failing_with, 10u);
+  EXPECT_TRUE(comparison.contents.empty());
+}
+
 TEST(Compare, AMessageThatIsMissingIsNamed) {
   std::mt19937 random(8);
   std::vector<StudiedRun> runs;

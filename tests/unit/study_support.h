@@ -32,7 +32,11 @@ class TalkScript {
   // Both at once.
   void say(std::optional<uint32_t> from, uint32_t to, const std::string& text) { receive(send(from, to, text)); }
 
-  StudiedRun run(unsigned number, bool failed) { return {number, failed, talk_}; }
+  // `late_ns`: how long it took until the first message.
+  StudiedRun run(unsigned number, bool failed, int64_t late_ns = 0) {
+    for (TalkEvent& event : talk_.events) event.ns += late_ns;
+    return {number, failed, talk_};
+  }
 
  private:
   struct Pending {
