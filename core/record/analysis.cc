@@ -92,9 +92,13 @@ class Scanner {
     targets_.resize(end);
   }
 
-  std::vector<Site> run() {
+  std::vector<Site> run(Progress* progress) {
     const std::vector<uint64_t> starts = elf_.function_starts();
-    for (size_t i = 0; i < starts.size(); i++) decode(starts[i], i + 1 < starts.size() ? starts[i + 1] : ~0ull);
+    for (size_t i = 0; i < starts.size(); i++) {
+      const bool is_last = i + 1 == starts.size();
+      decode(starts[i], is_last ? ~0ull : starts[i + 1]);
+      if (progress && !is_last) progress->add(starts[i + 1] - starts[i]);
+    }
     std::vector<Site> sites;
     for (const auto& run : runs_) choose(run, sites);
     std::sort(sites.begin(), sites.end(), in_order);
@@ -376,13 +380,13 @@ bool general_registers_only(std::string_view code, uint64_t entry) {
 
 }  // namespace
 
-CodeAnalysis analyse_code(std::string_view content, bool want_sites) {
+CodeAnalysis analyse_code(std::string_view content, bool want_sites, Progress* progress) {
   CodeAnalysis result;
   Elf elf(content);
   if (!elf.header) return result;
   result.is_elf = true;
   result.build_id = elf.build_id();
-  if (want_sites) result.sites = Scanner(elf).run();
+  if (want_sites) result.sites = Scanner(elf).run(progress);
   if (result.sites.size() > shim::kMaxSites) result.sites.resize(shim::kMaxSites);
   return result;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/progress.h"
 #include "core/shim/shim_abi.h"
 
 namespace friday {
@@ -18,8 +19,9 @@ struct CodeAnalysis {
   bool is_elf = false;
 };
 
-// `content` is the whole file. A file that is damaged or not ELF yields no sites.
-CodeAnalysis analyse_code(std::string_view content, bool want_sites);
+// `content` is the whole file. A file that is damaged or not ELF yields no sites. `progress`: told of each function, in
+// bytes of the file; may be null.
+CodeAnalysis analyse_code(std::string_view content, bool want_sites, Progress* progress = nullptr);
 
 // The offsets of the functions of this machine's vdso that the shim redirects; zero for functions that are absent.
 shim::HelloReply describe_vdso();

@@ -98,7 +98,9 @@ void FileStore::analyse(int fd, int64_t changed_ns, std::string_view content, bo
       return;
     }
   }
-  file.analysis = analyse_code(content, want_sites);
+  Progress progress(tell_);
+  progress.begin(fmt::format("looking for system calls in {}, once for this file", path_of(fd)), content.size());
+  file.analysis = analyse_code(content, want_sites, &progress);
   file.analysed = want_sites;
   struct stat after;
   const bool same = fstat(fd, &after) == 0 && ns_of(after.st_ctim) == changed_ns;

@@ -173,6 +173,23 @@ std::vector<LoopWindow> windows_of(std::initializer_list<uint8_t> code, bool jum
 
 // A site costs each process that starts; these two have hundreds of loops that look like waiting, and none that waits
 // without a pause or a call.
+TEST(Analysis, SaysHowFarItIs) {
+  const std::string content = contents(mapped_library("libstdc++.so.6"));
+  uint64_t last = 0, times = 0;
+  const auto tell = [&](const std::string& what, uint64_t done, uint64_t total) {
+    EXPECT_EQ(what, "looking");
+    EXPECT_LE(last, done);
+    EXPECT_LE(done, total);
+    last = done;
+    times++;
+  };
+  Progress progress(tell, std::chrono::milliseconds(0));
+  progress.begin("looking", content.size());
+  analyse_code(content, true, &progress);
+  EXPECT_GT(times, 1000u);
+  EXPECT_GT(last, content.size() / 10);
+}
+
 TEST(Loops, OfTheCLibraryAreThoseWithAPause) {
   for (const char* name : {"libc.so.6", "ld-linux-x86-64.so.2"}) {
     const std::string content = contents(mapped_library(name));
