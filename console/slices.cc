@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -54,29 +55,41 @@ Result<std::vector<Reached>> hashes(ReplaySession& session) {
   return all;
 }
 
-// Replays one slice. Returns why it is not verified; empty if it is.
-Result<std::string> replay(const std::string& recording, const ReplayOptions& options, const Slice& slice) {
-  FRIDAY_TRY(session, ReplaySession::open(recording, options));
-  FRIDAY_TRY(start, session->checkpoint());
-  if (slice.from) {
-    FRIDAY_TRY(loaded, SavedCheckpoint::load(*session, slice.from, *start));
-    FRIDAY_TRY_VOID(session->restore(*loaded));
+// What `friday verify` says of a node that was replayed as far as it was recorded, or of which the recorder has noted
+// something.
+void tell_of_nodes(const ReplayVerdict& verdict, json& told) {
+  for (const NodeVerdict& node : verdict.nodes) {
+    json entry{{"id", node.id.value}, {"name", node.name}};
+    if (node.cut_off) entry["cut_off"] = *node.cut_off;
+    if (!node.notice.empty()) entry["notice"] = node.notice;
+    if (entry.size() > 2) told["nodes"].push_back(std::move(entry));
   }
-  const bool is_last = slice.to >= session->schedule().event_count();
+}
+
+// Replays one slice. Returns why it is not verified; empty if it is. `told`: notices, and what there is to say of
+// nodes.
+Result<std::string> replay(ReplaySession& session, const Slice& slice, json& told) {
+  FRIDAY_TRY(start, session.checkpoint());
+  if (slice.from) {
+    FRIDAY_TRY(loaded, SavedCheckpoint::load(session, slice.from, *start));
+    FRIDAY_TRY_VOID(session.restore(*loaded));
+  }
+  const bool is_last = slice.to >= session.schedule().event_count();
   if (is_last) {
-    FRIDAY_TRY_VOID(replay_to_end(*session));
-    const ReplayVerdict verdict = judge_replay(*session, false);
+    FRIDAY_TRY_VOID(replay_to_end(session));
+    const ReplayVerdict verdict = judge_replay(session, false);
     if (!verdict.failure.empty()) return fail(ErrorCode::component_died, "{}", verdict.failure);
+    tell_of_nodes(verdict, told);
     return verdict.problems;
   }
-  if (auto ran = run_to_cut(*session, slice.to); !ran) {
+  if (auto ran = run_to_cut(session, slice.to); !ran) {
     if (ran.error().code == ErrorCode::diverged) return ran.error().message;
     return std::unexpected(ran.error());
   }
-  FRIDAY_TRY(reached, hashes(*session));
-  FRIDAY_TRY(loaded, SavedCheckpoint::load(*session, slice.to, *start));
-  FRIDAY_TRY_VOID(session->restore(*loaded));
-  FRIDAY_TRY(held, hashes(*session));
+  FRIDAY_TRY(reached, hashes(session));
+  FRIDAY_TRY(loaded, SavedCheckpoint::load(session, slice.to, *start));
+  FRIDAY_TRY_VOID(session.restore(*loaded));
+  FRIDAY_TRY(held, hashes(session));
   if (reached == held) return "";
   const auto differs = std::ranges::mismatch(reached, held);
   const Reached &is = *differs.in1, &was = *differs.in2;
@@ -93,10 +106,17 @@ Result<std::string> replay(const std::string& recording, const ReplayOptions& op
 
 // In the process of a slice: replays it and tells the result.
 [[noreturn]] void carry_out(const std::string& recording, const ReplayOptions& options, const Slice& slice, int to) {
-  const auto problems = replay(recording, options, slice);
-  const json result = problems ? json{{"problems", *problems}}
-                               : json{{"error", describe(problems.error())},
-                                      {"died", problems.error().code == ErrorCode::component_died}};
+  json told = json::object();
+  const auto problems = [&]() -> Result<std::string> {
+    FRIDAY_TRY(session, ReplaySession::open(recording, options));
+    auto said = replay(*session, slice, told);
+    if (const auto notices = session->take_notices(); !notices.empty()) told["notices"] = notices;
+    return said;
+  }();
+  json result = problems ? json{{"problems", *problems}}
+                         : json{{"error", describe(problems.error())},
+                                {"died", problems.error().code == ErrorCode::component_died}};
+  result.update(told);
   const std::string text = result.dump(-1, ' ', false, json::error_handler_t::replace);
   (void)write_all(to, std::as_bytes(std::span(text)));
   _exit(0);
@@ -173,6 +193,7 @@ int verify_slices(const std::string& path, const ReplayOptions& options, uint64_
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   json list = json::array();
   bool held = true, died = false, failed = false;
+  std::set<std::string> notices;  // each once, whatever slices have it
   for (const Slice& slice : *slices) {
     json entry = *slice.result;
     entry["from"] = slice.from, entry["to"] = slice.to;
@@ -182,12 +203,20 @@ int verify_slices(const std::string& path, const ReplayOptions& options, uint64_
     failed = failed || !error.empty();
     if (!as_json && !(error.empty() && problems.empty()))
       fmt::print("events {} to {}: {}\n", slice.from, slice.to, printable_lines(error.empty() ? problems : error));
+    for (const json& notice : entry.value("notices", json::array()))
+      if (notices.insert(notice.get<std::string>()).second)
+        say(stderr, "friday verify: {}\n", notice.get<std::string>());
     list.push_back(std::move(entry));
   }
   const uint64_t events = slices->back().to;
   if (as_json) say_json({{"held", held}, {"events", events}, {"seconds", seconds}, {"slices", std::move(list)}});
   else if (held)
     say("verified: {} in {}, {:.3f} s\n", counted(events, "event"), counted(slices->size(), "slice"), seconds);
+  if (!as_json)
+    for (const json& node : slices->back().result->value("nodes", json::array()))
+      if (node.contains("cut_off"))
+        say("node {} {}: as far as it was recorded: {}\n", node["id"].get<uint32_t>(), node["name"].get<std::string>(),
+            node["cut_off"].get<std::string>());
   return died ? kDied : failed ? kBadInput : held ? 0 : kDiverged;
 }
 
