@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/beneath.h"
 #include "core/base/fd.h"
 #include "core/record/instrumentable.h"
 #include "core/shim/loader.h"
@@ -19,9 +20,20 @@
 namespace friday {
 namespace {
 
-UniqueFd open_output(const std::string& path, const std::string& recording) {
-  if (path.empty()) return {};
-  return UniqueFd(open(output_path(path, recording).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+// A file that a program's output is appended to. What is in a recording may be a stranger's, so no link is followed
+// there.
+Result<UniqueFd> open_output(const std::string& path, const std::string& recording) {
+  if (path.empty()) return UniqueFd();
+  if (path.starts_with('/')) return open_file(path, O_WRONLY | O_CREAT | O_APPEND);
+  const Beneath file(recording, path);
+  auto opened = open_beneath(file, O_RDWR);
+  if (!opened && opened.error().code == ErrorCode::not_found) {
+    FRIDAY_TRY_VOID(make_directory_beneath(file.directory()));
+    opened = create_beneath(file);
+  }
+  if (opened && fcntl(opened->get(), F_SETFL, O_APPEND) != 0)
+    return fail_errno(errno, fmt::format("{} cannot be appended to", file.path()));
+  return opened;
 }
 
 std::vector<std::string> child_environment(const ProgramSpec& program, const std::string& shim, int socket_fd) {
@@ -126,8 +138,13 @@ Result<pid_t> spawn(const ProgramSpec& program, const std::string& path, const L
     if (!opened) return fail(opened.error().code, "node {}: stdin: {}", program.name, opened.error().message);
     in = std::move(*opened);
   }
-  UniqueFd out = open_output(program.output, options.collector.recording),
-           err = open_output(program.errors, options.collector.recording);
+  const auto open_for = [&](const char* what, const std::string& file) {
+    auto opened = open_output(file, options.collector.recording);
+    if (!opened) opened.error().message = fmt::format("node {}: {}: {}", program.name, what, opened.error().message);
+    return opened;
+  };
+  FRIDAY_TRY(out, open_for("stdout", program.output));
+  FRIDAY_TRY(err, open_for("stderr", program.errors));
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) return fail_errno(errno, "pipe failed");
   UniqueFd reading(report[0]), writing(report[1]);

@@ -480,6 +480,26 @@ def test_nothing_outside_is_written_by_a_recorder_that_adds_to_it(victim, name, 
         assert answer.code == 2 and f"{path} is a" in answer.said, answer.said
 
 
+@pytest.mark.parametrize("change", [to_outside, FIFO, DIRECTORY, SOCKET])
+def test_output_of_a_group_goes_through_no_link(victim, change, tmp_path):
+    """A relative `stdout` lies in the recording, which may be a stranger's."""
+    change(victim, victim.path / "n.out")
+    before = victim.what_lies_outside()
+    group = tmp_path / "group.toml"
+    group.write_text('[[node]]\nname = "n"\ncommand = ["/bin/echo", "hello"]\nstdout = "n.out"\n')
+    answer = Answer([victim.friday, "record", "-o", victim.path, "--group", group], dict(os.environ), victim.directory)
+    assert victim.what_lies_outside() == before, answer.said
+    assert answer.code == 2 and "node n: stdout: " in answer.said and "n.out is a" in answer.said, answer.said
+
+
+def test_output_of_a_group_in_a_directory_of_its_own(recorder, tmp_path):
+    group = {"group": {}, "node": [{"name": "n", "command": ["/bin/echo", "hello"], "stdout": "logs/n/out"}]}
+    recording = recorder.record(group)
+    assert recording.returncode == 0 and (recording.path / "logs" / "n" / "out").read_text() == "hello\n", recording
+    lost = recorder.record({"group": {}, "node": [{"name": "n", "command": ["/bin/echo", "hello"], "stdout": str(tmp_path / "none" / "out")}]})
+    assert lost.returncode == 2 and "node n: stdout: " in lost.stderr and "No such file" in lost.stderr, lost.stderr
+
+
 # -- What nobody ends: nodes that wait for each other ------------------------------------------------------------------------
 PARENT_UUID, FORK_EVENT = 64, 80  # offsets in the trace's header
 
