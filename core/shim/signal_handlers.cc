@@ -323,6 +323,28 @@ void on_filtered(int signal, void* info, UserContext* u) {
   u->mask = resting_mask(area);
 }
 
+// Makes a call of the 32-bit table, which takes its arguments in rbx, rcx, rdx, rsi, rdi and rbp.
+long call_of_32_bits(const SignalContext& c) {
+  long result = (long)c.rax;
+  const uint64_t others[2] = {c.rbx, c.rbp};
+  register const uint64_t* from __asm__("r12") = others;
+  // Below the stack pointer the compiler may keep variables (the red zone).
+  __asm__ volatile(
+      "lea -128(%%rsp), %%rsp\n\t"
+      "push %%rbx\n\t"
+      "push %%rbp\n\t"
+      "mov (%%r12), %%rbx\n\t"
+      "mov 8(%%r12), %%rbp\n\t"
+      "int $0x80\n\t"
+      "pop %%rbp\n\t"
+      "pop %%rbx\n\t"
+      "lea 128(%%rsp), %%rsp"
+      : "+a"(result)
+      : "r"(from), "c"(c.rcx), "d"(c.rdx), "S"(c.rsi), "D"(c.rdi)
+      : "memory", "cc", "r8", "r9", "r10", "r11");
+  return result;
+}
+
 // SIGSYS of Syscall User Dispatch: a call that no patch caught. The thread goes on in the shim's entry.
 void on_dispatch(int signal, void* info, void* context) {
   // At replay the core only lets signals through that the kernel has raised.
@@ -336,13 +358,19 @@ void on_dispatch(int signal, void* info, void* context) {
     return;
   }
   ThreadArea* area = me();
-  // A 32-bit call: the program makes it again by itself. rip is behind its two bytes, and rax has its number.
+  // A 32-bit call. The recording ends, and the program makes it again by itself: rip is behind its two bytes, and rax has
+  // its number. Where the shim cannot leave, as there are several threads, it makes the call for the program.
   constexpr uint32_t kArchI386 = 0x40000003;  // AUDIT_ARCH_I386
   const bool other_table = ((const uint32_t*)info)[7] == kArchI386;
-  if (other_table && can_leave(area)) {
-    trace_end(kEndRefused, 0, "it makes 32-bit system calls (int 0x80)");
-    c.rip -= 2;
-    return leave((UserContext*)context, area);
+  if (other_table && (area->native || control.mode != kModeReplay)) {
+    if (!area->native) trace_end(kEndRefused, 0, "it makes 32-bit system calls (int 0x80)");
+    if (can_leave(area)) {
+      c.rip -= 2;
+      return leave((UserContext*)context, area);
+    }
+    token_give_up(area);
+    c.rax = (uint64_t)call_of_32_bits(c);
+    return;
   }
   area->trap_rip = c.rip;
   if (control.mode == kModeRecord) trace_header()->trapped++;
