@@ -70,6 +70,8 @@ Result<void> check_live(const StudyOrigin& origin) {
                 "{}: `--group GROUP.toml` starts a group anew for each run, `--live REC` takes one that "
                 "runs already, under `friday record --standby -o REC`",
                 origin.group.empty() ? "it is not said of which group the study is" : "a study is of one group");
+  if (origin.scoped && origin.script.empty())
+    return fail(ErrorCode::usage, "--scoped: there is no script, from whose messages others could descend");
   if (!origin.live.empty() && origin.script.empty())
     return fail(ErrorCode::usage, "what is to be run against {} is missing: write it behind `--`", origin.live);
   return {};
@@ -140,6 +142,9 @@ void add_diagnose_command(CLI::App& app, int* status) {
                       "How messages that are sent together are told apart: a binary length such as u32be or "
                       "u16le@2+4, or a regular expression that matches one, such as '[^\\n]*\\n'; known by "
                       "themselves are those of Redis, memcached and HTTP/1");
+  command->add_flag("--scoped", options->origin.scoped,
+                    "Keep and compare only what descends from the script's messages: not what other clients and "
+                    "heartbeats say beside it");
   command->add_option("--name", options->origin.script_name, "The name of the script's node (default: script)");
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the runs");
   command->add_option(

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <filesystem>
 
@@ -25,10 +26,15 @@ json as_json(const StudyOrigin& origin) {
   const auto whole = [&](const std::string& path) {
     return path.empty() ? "" : std::filesystem::absolute(path, error).lexically_normal().string();
   };
-  return {{"group", text ? *text : ""},        {"group_file", whole(origin.group)},
-          {"live", whole(origin.live)},        {"script", origin.script},
-          {"script_name", origin.script_name}, {"directory", std::filesystem::current_path(error).string()},
-          {"predicates", origin.predicates},   {"frame", origin.frame}};
+  return {{"group", text ? *text : ""},
+          {"group_file", whole(origin.group)},
+          {"live", whole(origin.live)},
+          {"script", origin.script},
+          {"script_name", origin.script_name},
+          {"directory", std::filesystem::current_path(error).string()},
+          {"predicates", origin.predicates},
+          {"frame", origin.frame},
+          {"scope", origin.scoped ? origin.script_name : ""}};
 }
 
 // Whether both are of the same group, script and predicates, and tell messages apart in the same way. Where the file
@@ -36,8 +42,8 @@ json as_json(const StudyOrigin& origin) {
 bool is_same(const json& one, const json& other) {
   for (const char* key : {"group", "script", "predicates"})
     if (one.value(key, json()) != other.value(key, json())) return false;
-  return one.value("frame", json("")) == other.value("frame", json("")) &&
-         one.value("live", json("")) == other.value("live", json(""));
+  return std::ranges::all_of(std::array{"frame", "live", "scope"},
+                             [&](const char* key) { return one.value(key, json("")) == other.value(key, json("")); });
 }
 
 Beneath place_of(const std::string& study) { return {study, "study.json"}; }
@@ -83,9 +89,8 @@ Result<void> claim_study(const std::string& study, const StudyOrigin& origin, un
   if (known.is_object() && is_same(known, asked)) return {};
   if (text && runs > 0)
     return fail(ErrorCode::usage,
-                "{} is a study of another group, script, predicate or frame ({}): its runs cannot be compared with "
-                "those of this "
-                "one; name another directory",
+                "{} is a study of another group, script, predicate, frame or scope ({}): its runs cannot be compared "
+                "with those of this one; name another directory",
                 study, place.path());
   if (runs > 0)
     return fail(ErrorCode::usage,
@@ -118,6 +123,7 @@ std::string command_for_more(const std::string& study, size_t present, size_t wa
   if (known.value("live", json("")) == json("")) add(known.value("group_file", json()), " --group");
   add_all("predicates", " --predicate");
   add(known.value("frame", json()), " --frame");
+  if (known.value("scope", json("")) != json("")) command += " --scoped";
   if (known.value("script_name", json()) != json("script")) add(known.value("script_name", json()), " --name");
   if (known.value("script", json::array()) == json::array()) return command;
   command += " --";

@@ -17,7 +17,8 @@ struct StudyOrigin {
   std::vector<std::string> predicates;
   std::string directory;  // in which the programs ran
   bool schedule = false;  // only schedules are recorded
-  std::string frame{};    // how messages are told apart; of a study that is there, framing_of() says it
+  std::string frame{};    // how messages are told apart; of a study that is there, message_rules_of() says it
+  bool scoped = false;    // only what descends from the script's messages is compared; message_rules_of() says it, too
 };
 
 // The group with the script as its last program: it starts when all others are ready, the group is stopped when it has

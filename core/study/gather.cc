@@ -9,6 +9,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "core/study/descent.h"
 #include "core/study/talk.h"
 #include "core/trace/facts.h"
 #include "core/trace/logical_time.h"
@@ -48,8 +49,10 @@ std::vector<bool> spoken_to_oneself(const FactSet& facts) {
 
 class Gatherer {
  public:
-  Gatherer(const Recording& recording, const Schedule& schedule, const FactSet& facts, const Framing& framing)
-      : schedule_(schedule), facts_(facts), framing_(framing), own_(spoken_to_oneself(facts)) {
+  // `descent`: what is taken; null: all.
+  Gatherer(const Recording& recording, const Schedule& schedule, const FactSet& facts, const Framing& framing,
+           const Descent* descent)
+      : schedule_(schedule), facts_(facts), framing_(framing), descent_(descent), own_(spoken_to_oneself(facts)) {
     std::map<std::string, uint32_t> known;
     for (NodeId id : schedule.nodes()) {
       const auto [role, is_new] = known.try_emplace(role_of(recording.find(id)->name), talk_.roles.size());
@@ -112,6 +115,10 @@ class Gatherer {
   };
   static constexpr size_t kMostFramed = 64 << 10;  // bytes of what one call sent in which messages are looked for
 
+  bool is_wanted(uint32_t channel, const Transfer& transfer) const {
+    return moves_message(facts_.channel(channel), transfer) && (!descent_ || descent_->has(channel, transfer));
+  }
+
   uint32_t text_number(const std::string& text) {
     if (text.empty()) return TalkEvent::kUnknown;
     const auto [known, is_new] = text_of_.try_emplace(text, talk_.texts.size());
@@ -136,7 +143,7 @@ class Gatherer {
       open.reset();
     };
     for (const Transfer& transfer : channel.in) {
-      if (!moves_message(channel, transfer)) continue;
+      if (!is_wanted(number, transfer)) continue;
       const PayloadAnswer payload = facts_.payload(channel, transfer);
       // The payload of a raw socket begins with the IP header.
       const uint64_t header = payload && payload->size() > transfer.length ? payload->size() - transfer.length : 0;
@@ -248,7 +255,7 @@ class Gatherer {
         receiver = found->second;
     for (const Transfer& transfer : channel.out) {
       const End sender{node.value, transfer.event, transfer.part};
-      if (!moves_message(channel, transfer) || (own_[number] && !receiver)) continue;
+      if (!is_wanted(number, transfer) || (own_[number] && !receiver)) continue;
       const auto known = sent_.find(sender);
       if (known == sent_.end()) {
         add(node, transfer.event,
@@ -292,6 +299,7 @@ class Gatherer {
   const Schedule& schedule_;
   const FactSet& facts_;
   const Framing& framing_;
+  const Descent* descent_;
   const std::vector<bool> own_;  // by channel
   Talk talk_;
   std::map<uint32_t, uint32_t> role_;   // by node id
@@ -306,14 +314,23 @@ class Gatherer {
 
 }  // namespace
 
-Result<Talk> Talk::of(const Recording& recording, const Framing& framing) {
+Result<Talk> Talk::of(const Recording& recording, const Framing& framing, const std::string& scope) {
   for (const NodeInfo& node : recording.nodes())
     if (node.problem)
       return fail(ErrorCode::bad_input, "node {} ({}) cannot be read, so it is not known what was said to it: {}",
                   node.id.value, node.name, node.problem->message);
   FRIDAY_TRY(schedule, Schedule::load_or_compute(recording));
   FRIDAY_TRY(facts, FactSet::gather(recording, schedule.nodes()));
-  return Gatherer(recording, schedule, facts, framing).gather();
+  if (scope.empty()) return Gatherer(recording, schedule, facts, framing, nullptr).gather();
+  std::set<uint32_t> roots;
+  for (const NodeInfo& node : recording.nodes())
+    if (const std::string role = role_of(node.name); role == scope || role.starts_with(scope + "/"))
+      roots.insert(node.id.value);
+  if (roots.empty())
+    return fail(ErrorCode::not_found, "{} has no node {}, from whose messages others could descend", recording.path(),
+                scope);
+  const Descent descent(schedule, facts, roots);
+  return Gatherer(recording, schedule, facts, framing, &descent).gather();
 }
 
 }  // namespace friday

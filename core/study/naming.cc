@@ -22,7 +22,7 @@ namespace {
 // run: with more, causes had no name; with fewer, nearly all names stood in one run).
 constexpr double kFieldShare = 0.15, kWholeShare = 0.3;
 // A place with more different values is a counter or an id, which tells no two messages of a protocol apart.
-constexpr size_t kMostValues = 4096, kMostNames = 24;
+constexpr size_t kMostValues = 4096, kMostNamed = 24;
 
 uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
@@ -57,7 +57,7 @@ class Values {
     if (counts_.size() > kMostValues) return;
     for (const auto& [value, seen] : counts_)
       if (seen.second.runs >= least) named_.insert(value);
-    if (named_.size() > kMostNames || !varies()) named_.clear();
+    if (named_.size() > kMostNamed || !varies()) named_.clear();
   }
   std::set<uint64_t> relied_upon(const RunCounts& all) const {
     std::set<uint64_t> values;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -34,8 +35,8 @@ Beneath messages_of(const std::string& study, unsigned run) { return {study, fmt
 
 Result<Talk> recorded_talk(const std::string& study, unsigned run) {
   FRIDAY_TRY(recording, Recording::open(fmt::format("{}/run-{}", study, run)));
-  FRIDAY_TRY(framing, framing_of(study));
-  return Talk::of(recording, framing);
+  FRIDAY_TRY(rules, message_rules_of(study));
+  return Talk::of(recording, rules.framing, rules.scope);
 }
 
 Result<void> write_talk(const std::string& study, unsigned run, const Talk& talk) {
@@ -45,15 +46,21 @@ Result<void> write_talk(const std::string& study, unsigned run, const Talk& talk
 
 }  // namespace
 
-Result<Framing> framing_of(const std::string& study) {
+Result<MessageRules> message_rules_of(const std::string& study) {
   const Beneath file(study, "study.json");
   const auto text = read_beneath(file, kMostOrigin);
-  if (!text && text.error().code == ErrorCode::not_found) return Framing();
+  if (!text && text.error().code == ErrorCode::not_found) return MessageRules();
   if (!text) return std::unexpected(text.error());
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object() || !json.value("frame", nlohmann::json("")).is_string())
-    return fail(ErrorCode::bad_input, "{} is damaged", file.path());
-  return Framing::parse(json.value("frame", ""));
+  const auto parsed = nlohmann::json::parse(*text, nullptr, false);
+  const auto text_of = [&](const char* key) -> std::optional<std::string> {
+    const auto value = parsed.value(key, nlohmann::json(""));
+    return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
+  };
+  const auto frame = parsed.is_object() ? text_of("frame") : std::nullopt,
+             scope = parsed.is_object() ? text_of("scope") : std::nullopt;
+  if (!frame || !scope) return fail(ErrorCode::bad_input, "{} is damaged", file.path());
+  FRIDAY_TRY(framing, Framing::parse(*frame));
+  return MessageRules{std::move(framing), *scope};
 }
 
 Result<void> keep_messages(const std::string& study, unsigned run) {

@@ -19,9 +19,13 @@ struct StudyRun {
   std::string why;
 };
 
-// How its messages are told apart: what STUDY/study.json says, which `friday diagnose` writes. Fails with bad_input if
-// that is damaged.
-Result<Framing> framing_of(const std::string& study);
+// What STUDY/study.json says of its messages, which `friday diagnose` writes.
+struct MessageRules {
+  Framing framing{};    // how they are told apart
+  std::string scope{};  // only those that descend from messages of this role count (descent.h); empty: all
+};
+// Fails with bad_input if that file is damaged.
+Result<MessageRules> message_rules_of(const std::string& study);
 
 // Keeps what was said in a run of STUDY, whose recording is there, so that the recording may be removed.
 Result<void> keep_messages(const std::string& study, unsigned run);

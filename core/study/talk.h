@@ -37,8 +37,10 @@ struct Talk {
   std::vector<std::string> texts;  // no two are equal
   std::vector<TalkEvent> events;
 
-  // Fails as opening and reading the recording's traces do, and if one of its nodes is damaged.
-  static Result<Talk> of(const Recording& recording, const Framing& framing = {});
+  // `scope`: a role; then only what descends from the messages of its processes and their children is taken
+  // (descent.h). Fails as opening and reading the recording's traces do, if one of its nodes is damaged, and with
+  // not_found if no node has the role.
+  static Result<Talk> of(const Recording& recording, const Framing& framing = {}, const std::string& scope = "");
 
   // Fails with unsupported if the run has more messages, or roles, than read() takes.
   Result<void> write(const Beneath& file) const;

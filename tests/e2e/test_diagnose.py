@@ -52,7 +52,7 @@ def test_a_study_is_of_one_group_and_script(recorder, tmp_path):
     group.write_text(QUICK)
     assert diagnose(recorder, study, group, "-n", "1", script=["/bin/true"]).returncode == 0
     other = diagnose(recorder, study, group, "-n", "2", script=["/bin/false"])
-    assert other.returncode == 2 and "is a study of another group, script, predicate or frame" in other.stderr and len(rows(study)) == 1
+    assert other.returncode == 2 and "is a study of another group, script, predicate, frame or scope" in other.stderr and len(rows(study)) == 1
     group.write_text(QUICK + "\n# changed\n")
     assert diagnose(recorder, study, group, "-n", "2", script=["/bin/true"]).returncode == 2
     series, quick = tmp_path / "series", tmp_path / "quick.toml"

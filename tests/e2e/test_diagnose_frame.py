@@ -57,7 +57,7 @@ def test_they_are_told_apart(recorder, diagnose, tmp_path):
     found = contents(recorder, tmp_path / "study")
     assert found and found[0] in (["bad;"], ["good;"]), found
     other = diagnose("-n", "30", "--frame", "u16le")
-    assert other.returncode == 2 and "another group, script, predicate or frame" in other.stderr
+    assert other.returncode == 2 and "another group, script, predicate, frame or scope" in other.stderr
     assert json.loads((tmp_path / "study" / "study.json").read_text())["frame"] == "[^;]*;"
 
 

@@ -1,4 +1,5 @@
 // What a recording says of what was said in it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "core/study/talk.h"
@@ -8,13 +9,15 @@ namespace friday {
 namespace {
 
 using testing::connect_streams;
+using ::testing::HasSubstr;
 using testing::inet;
+using ::testing::Not;
 using testing::Script;
 using testing::World;
 
 // "0 sends `hello` (5) to 1", a line for each event, in their order.
-std::string said(const World& world) {
-  const auto talk = Talk::of(*world.opened);
+std::string said(const World& world, const std::string& scope = "") {
+  const auto talk = Talk::of(*world.opened, {}, scope);
   if (!talk) return describe(talk.error());
   std::string lines;
   for (const TalkEvent& event : talk->events) {
@@ -125,6 +128,67 @@ TEST(Gather, WhatAProcessSaysToItselfIsNoMessage) {
   loop.send(300, 2, "wake");
   loop.receive(400, 3, "wake");
   EXPECT_EQ(said(World({&loop})), "");
+}
+
+// A server asks a third one because of what it has received last.
+TEST(Gather, OnlyWhatDescendsFromOneProgram) {
+  Script asker(0), other(1), server(2), back(3);
+  const auto connect = [](Script& client, Script& to, const char* address, uint64_t number, uint16_t port) {
+    const int fd = static_cast<int>(number) + 4;
+    client.channel(number, format::kChannelStream, fd, inet("127.0.0.1", port), inet(address, 80));
+    to.channel(number, format::kChannelStream, fd, inet(address, 80), inet("127.0.0.1", port));
+  };
+  connect(asker, server, "127.0.0.1", 1, 40001);
+  connect(other, server, "127.0.0.1", 2, 40002);
+  connect(server, back, "127.0.0.2", 3, 40003);
+  connect(server, back, "127.0.0.2", 4, 40004);
+  server.send(10, 3, "hello");  // on a connection that descends later
+  back.receive(20, 3, "hello");
+  other.send(100, 2, "noise");
+  server.receive(110, 2, "noise");
+  server.send(120, 4, "ask for noise");
+  back.receive(130, 4, "ask for noise");
+  asker.send(200, 1, "work");
+  server.receive(210, 1, "work");
+  server.send(220, 3, "ask for work");
+  back.receive(230, 3, "ask for work");
+  other.send(300, 2, "more noise");
+  server.receive(310, 2, "more noise");
+  server.send(320, 2, "noisy");
+  other.receive(330, 2, "noisy");
+  back.send(400, 3, "done");
+  server.receive(410, 3, "done");
+  server.send(420, 1, "all is done");
+  asker.receive(430, 1, "all is done");
+  const World world({&asker, &other, &server, &back});
+  const auto name = [&](uint32_t node) { return role_of(world.opened->find(NodeId{node})->name); };
+  const std::string all = said(world), some = said(world, name(0));
+  for (const char* text : {"hello", "work", "ask for work", "done", "all is done"})
+    EXPECT_THAT(some, HasSubstr(fmt::format("`{}`", text)));
+  EXPECT_THAT(some, Not(HasSubstr("nois")));
+  EXPECT_THAT(all, HasSubstr("`ask for noise`"));
+  EXPECT_THAT(said(world, "nobody"), HasSubstr("has no node nobody"));
+}
+
+TEST(Gather, DatagramsDescendOneByOne) {
+  Script asker(0), server(1), back(2);
+  const auto at = [](uint8_t host) { return inet(fmt::format("10.0.0.{}", host).c_str(), 7000); };
+  uint8_t host = 1;
+  for (Script* each : {&asker, &server, &back}) {
+    each->channel(1, format::kChannelDatagram, 3, at(host++), {});
+    each->datagrams[1] = true;
+  }
+  const auto to_server = at(2), to_back = at(3), from_asker = at(1);
+  server.send(10, 1, "beat", &to_back);
+  back.receive(20, 1, "beat", &to_server);
+  asker.send(100, 1, "work", &to_server);
+  server.receive(110, 1, "work", &from_asker);
+  server.send(120, 1, "ask", &to_back);
+  back.receive(130, 1, "ask", &to_server);
+  const World world({&asker, &server, &back});
+  const std::string some = said(world, role_of(world.opened->find(NodeId{0})->name));
+  EXPECT_THAT(some, HasSubstr("`ask`"));
+  EXPECT_THAT(some, Not(HasSubstr("`beat`")));
 }
 
 TEST(Gather, WhatWasOnlyLookedAtIsReceivedOnce) {
