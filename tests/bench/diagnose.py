@@ -6,11 +6,14 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
+import socket
 import time
 
-from support import ROOT, Bench, Key, Number, Unavailable, beside_native, median  # puts tests/ on the path
+from support import ROOT, Bench, Key, Number, Redis, Unavailable, alternate, beside_native, median, wait_until  # puts tests/ on the path
 
 import planted
+from ports import free_ports
 
 NAME = "diagnose"
 KEYS = {
@@ -32,6 +35,8 @@ KEYS = {
     "minimise_runs": Key("", "", "how many runs of the group that took"),
     "schedule_ratio": Key("", ">= 0.99", "SET requests a second, record --schedule / native; server on one core, redis-benchmark on the other"),
     "schedule_ratio_one": Key("", "", "the same on one core, where nothing runs while the server waits"),
+    "schedule_ratio_nginx": Key("", ">= 0.99", "requests a second of a small page of nginx with two workers, record --schedule / native, on all cores, with ab"),
+    "schedule_ratio_booking": Key("", ">= 0.99", "requests a second of the booking service (tests/apps/booking), so recorded / native, on all cores, with ab"),
     "schedule_bytes_per_event": Key("bytes", "<= 16", "what is stored of it for each event, with --first-bytes 0"),
 }
 
@@ -128,12 +133,76 @@ def minimised(bench: Bench) -> dict[str, Number]:
 
 def scheduled(bench: Bench) -> dict[str, Number]:
     recording = bench.path("schedule-rec")
-    found = beside_native(bench, "schedule_ratio", recording, ["--schedule", "--first-bytes", "0"])
+    found = beside_native(bench, "schedule_ratio", recording, SCHEDULE)
     info = json.loads(bench.run([bench.friday, "info", "--json", recording]))
     stored = sum(file.stat().st_size for file in (recording / "nodes").rglob("trace*"))
     found["schedule_bytes_per_event"] = Number(stored / sum(node["events"] for node in info["nodes"]))
     return found
 
 
+NGINX = """daemon off; worker_processes 2; pid {place}/pid; error_log stderr; {user}
+events {{ }}
+http {{ access_log off; keepalive_requests 1000000000;
+  client_body_temp_path {place}; proxy_temp_path {place}; fastcgi_temp_path {place}; uwsgi_temp_path {place}; scgi_temp_path {place};
+  server {{ listen 127.0.0.1:{port}; root {place}; }} }}
+"""
+SCHEDULE = ["--schedule", "--first-bytes", "0"]
+
+
+def nginx(bench: Bench, options: list[str] | None) -> str:
+    """Starts it, native without options; the address of its page."""
+    place, (port,) = bench.path("nginx"), free_ports(1)
+    place.mkdir()
+    (place / "page").write_text("a small page\n" * 80)
+    (place / "nginx.conf").write_text(NGINX.format(place=place, port=port, user="user root;" if os.geteuid() == 0 else ""))
+    command = ["nginx", "-p", place, "-c", place / "nginx.conf"]
+    bench.start(command if options is None else bench.record_command(bench.path("nginx-rec"), command, options=options))
+    wait_until(lambda: accepts(port), "nginx")
+    return f"http://127.0.0.1:{port}/page"
+
+
+def booking_service(bench: Bench, options: list[str] | None) -> str:
+    place, (web, redis) = ROOT / "tests" / "apps" / "booking", free_ports(2)
+    python, nodes = "/usr/bin/python3", {"redis": Redis.command(redis)}
+    nodes |= {"crawler": [python, place / "crawler.py", redis, 1_000_000], "web": [python, place / "web.py", web, redis]}
+    if options is None:
+        bench.start(nodes["redis"])
+        wait_until(lambda: accepts(redis), "redis")
+        for name in ("crawler", "web"):
+            bench.start(nodes[name])
+    else:
+        group = bench.path("booking-group")
+        words = lambda command: json.dumps(list(map(str, command)))
+        group.write_text("".join(f"[[node]]\nname = '{name}'\ncommand = {words(command)}\n" + (f"ready = 'port {redis}'\n" if name == "redis" else "after = ['redis']\n")
+                                 for name, command in nodes.items()))
+        bench.start([bench.friday, "record", "-o", bench.path("booking-rec"), *options, "--group", group])
+    wait_until(lambda: accepts(web), "the booking service")
+    return f"http://127.0.0.1:{web}/search?flight=f1"
+
+
+def accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except OSError:
+        return False
+    return True
+
+
+def web_ratios(bench: Bench) -> dict[str, Number]:
+    found = {}
+    for name, start, requests in (("nginx", nginx, 40_000), ("booking", booking_service, 4_000)):
+        def ask(url: str) -> float:
+            text = bench.run(["ab", "-k", "-q", "-c", "8", "-n", 500 if bench.quick else requests, url])
+            return float(re.search(r"Requests per second:\s+([\d.]+)", text)[1])  # type: ignore[index]
+        native, recorded = start(bench, None), start(bench, SCHEDULE)
+        for url in (native, recorded):
+            ask(url)
+        n, r = alternate(3 if bench.quick else 13, lambda: ask(native), lambda: ask(recorded))
+        found[f"schedule_ratio_{name}"] = median(b / a for a, b in zip(n, r))
+        bench.note(f"{name}, native -> --schedule: {median(n).value:.0f} -> {median(r).value:.0f} requests a second")
+        bench.end_all()
+    return found
+
+
 def run(bench: Bench) -> dict[str, Number]:
-    return synthetic(bench) | booking(bench) | planted_bugs(bench) | minimised(bench) | scheduled(bench)
+    return synthetic(bench) | booking(bench) | planted_bugs(bench) | minimised(bench) | scheduled(bench) | web_ratios(bench)
