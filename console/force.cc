@@ -114,6 +114,7 @@ ForcedSeries series_of(const ForceOptions& options, const std::string& output) {
 }
 
 Result<int> force(const ForceOptions& options) {
+  if (!options.join.empty()) return join_live(options);
   FRIDAY_TRY(plan, plan_of(options));
   if (options.when_stuck == "skip" && !plan.exact())
     return fail(ErrorCode::usage,
@@ -192,6 +193,17 @@ void add_force_command(CLI::App& app, int* status) {
       "Force it onto programs that run on standby (friday record --standby), once and at once, instead of running a "
       "group; they are put back on standby then. With --record they are recorded in full meanwhile");
   for (const char* other : {"--group", "--minimise", "--times", "--output"}) live->excludes(command->get_option(other));
+  auto* listen = command
+                     ->add_option("--listen", options->listen,
+                                  "With --live: programs of other machines take part in the order, too; HOST:PORT is "
+                                  "where their recorders reach this command")
+                     ->needs(live);
+  auto* join = command
+                   ->add_option("--join", options->join,
+                                "With --live, and no order: let the programs of this machine take part in the order of "
+                                "a command that listens, which says what HOST:PORT/KEY is")
+                   ->needs(live)
+                   ->excludes(listen);
   command
       ->add_option("--until", options->until,
                    "When the next message may follow: when the one before was received, handled (its receiver waits "
@@ -207,6 +219,9 @@ void add_force_command(CLI::App& app, int* status) {
                    "messages that are waited for, with --whole; stop ends the run, as not forced; wait waits on")
       ->check(CLI::IsMember({"let-go", "skip", "stop", "wait"}));
   add_class_options(*command, options->ignored, options->classes);
+  for (const char* other :
+       {"study", "--order", "--only", "--whole", "--until", "--patience", "--when-stuck", "--ignore", "--class"})
+    join->excludes(command->get_option(other));
   command->add_flag("--json", options->as_json, "Print the result as JSON");
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the single runs");
   command->footer(

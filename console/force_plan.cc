@@ -108,8 +108,8 @@ Result<ForcePlan> plan_of_study(const ForceOptions& options, UserClasses classes
   ForcePlan plan{.classes = std::move(classes)};
   FRIDAY_TRY(origin, origin_of(options.study));
   plan.origin = std::move(origin);
-  FRIDAY_TRY(framing, framing_of(options.study));
-  plan.framing = std::move(framing);
+  FRIDAY_TRY(rules, message_rules_of(options.study));
+  plan.framing = std::move(rules.framing);
   FRIDAY_TRY(run, judged_run(study, options.run));
   plan.holds = run->result == StudyRun::Result::failed;
   plan.why = run->why;
@@ -326,21 +326,27 @@ Result<ForcePlan> plan_of(const ForceOptions& options) {
   return plan_by_hand(options);
 }
 
+std::vector<MessageClass> messages_of(const ForcePlan& plan) {
+  std::vector<MessageClass> all;
+  if (const ExactOrder* exact = plan.exact()) {
+    for (const ExactMessage& each : *exact) all.push_back(each.is);
+    return all;
+  }
+  const auto& order = std::get<ForcedOrder>(plan.order);
+  all = order.steps;
+  all.insert(all.end(), order.kept_out.begin(), order.kept_out.end());
+  return all;
+}
+
 std::vector<std::string> words_of(const ForcePlan& plan) {
   std::vector<std::string> words;
   const auto add = [&](const MessageClass& message) {
     std::string word = plan.classes.is_class(message.text) ? "" : literal_of(message);
     if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
   };
-  if (const ExactOrder* exact = plan.exact()) {
-    for (const ExactMessage& message : *exact) {
-      add(message.is);
-      if (words.size() > shim::kMaxHoldWords || words.back().empty()) return {""};
-    }
-  } else {
-    const ForcedOrder& order = std::get<ForcedOrder>(plan.order);
-    for (const auto* list : {&order.steps, &order.kept_out})
-      for (const MessageClass& message : *list) add(message);
+  for (const MessageClass& message : messages_of(plan)) {
+    add(message);
+    if (plan.exact() && (words.size() > shim::kMaxHoldWords || words.back().empty())) return {""};
   }
   return words;
 }

@@ -21,6 +21,7 @@ struct ForceOptions {
   std::string study, order, output, until = "handled", when_stuck;
   std::string group;                       // of --order
   std::string live;                        // a recording of programs on standby, onto which it is forced
+  std::string listen, join;                // of --live: HOST:PORT for others, HOST:PORT/KEY of another one
   unsigned run = 0, only = 0, times = 10;  // only: number of the finding; 0: not named
   double patience = 0;                     // seconds; 0: kUsualPatience
   std::vector<std::string> ignored, classes;
@@ -54,6 +55,9 @@ Result<ForcePlan> plan_of(const ForceOptions& options);
 // An order in the form that --order takes. `place`: what it is called if it is none.
 Result<ForcePlan> read_order(const std::string& text, const std::string& place, std::vector<std::string> ignored = {},
                              std::vector<std::string> classes = {});
+
+// The messages that are held back until they may be handled, or that come between none of these.
+std::vector<MessageClass> messages_of(const ForcePlan& plan);
 
 // Pieces of text one of which each message of the order has (ShaperOptions::words).
 std::vector<std::string> words_of(const ForcePlan& plan);

@@ -3,7 +3,9 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <set>
 #include <vector>
@@ -11,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "console/forced_runs.h"
+#include "console/live_judge.h"
 #include "console/say.h"
 #include "console/switching.h"
 #include "core/record/interrupts.h"
@@ -72,21 +75,13 @@ class Asked {
   bool switched_ = false;
 };
 
-std::vector<MessageClass> messages_of(const ForcePlan& plan) {
-  std::vector<MessageClass> all;
-  if (const ExactOrder* exact = plan.exact()) {
-    for (const ExactMessage& each : *exact) all.push_back(each.is);
-    return all;
-  }
-  const auto& order = std::get<ForcedOrder>(plan.order);
-  all = order.steps;
-  all.insert(all.end(), order.kept_out.begin(), order.kept_out.end());
-  return all;
-}
+struct Programs {
+  NodeInfo one;
+  std::set<std::string> roles;
+};
 
-// A program on standby. Fails if there is none, if one runs recorded already, or if a message of the order comes from
-// somebody else.
-Result<NodeInfo> find_program(const std::string& path, const ForcePlan& plan) {
+// The programs on standby. Fails if there are none, or if one runs recorded already.
+Result<Programs> find_programs(const std::string& path) {
   FRIDAY_TRY(recording, Recording::open(path, Recording::Standby::shown));
   std::set<std::string> roles;
   std::optional<NodeInfo> program;
@@ -102,12 +97,18 @@ Result<NodeInfo> find_program(const std::string& path, const ForcePlan& plan) {
           node.given_name, path);
   }
   if (!program) return fail(ErrorCode::usage, "no program of {} runs on standby", path);
+  return Programs{*std::move(program), std::move(roles)};
+}
+
+// Fails if a message of the order comes from somebody else.
+Result<void> check_senders(const std::string& path, const Programs& programs, const ForcePlan& plan) {
   for (const MessageClass& each : messages_of(plan))
-    if (!roles.contains(each.from))
+    if (std::ranges::none_of(programs.roles, [&](const std::string& role) { return is_role(role, each.from); }))
       return fail(ErrorCode::usage,
-                  "{}: no program of {} that runs has this name, so the message cannot be held back (they are: {})",
-                  describe(each), path, fmt::join(roles, ", "));
-  return *std::move(program);
+                  "{}: no program of {} that runs has this name, so the message cannot be held back (they are: {}; "
+                  "--listen forces an order onto programs of several machines)",
+                  describe(each), path, fmt::join(programs.roles, ", "));
+  return {};
 }
 
 json order_for_recorder(const ForceOptions& options, const ForcePlan& plan) {
@@ -142,36 +143,101 @@ Result<ShaperOptions> shaper_for(const std::string& order) {
   constexpr double kMostPatience = 1e9;  // seconds
   if (!patience.is_number() || !(patience > 0.0 && patience < kMostPatience) || !stuck.is_string())
     return fail(ErrorCode::bad_input, "the order is damaged");
+  FRIDAY_TRY(elsewhere, joined_judge_of(known));
   ForcedSeries series{.directory = {}, .patience = patience.get<double>()};
   apply_when_stuck(stuck.get<std::string>(), series);
   const auto shared = std::make_shared<const ForcePlan>(std::move(plan));
-  return shaper_options(shared, shared->until, series, {});
+  ShaperOptions options = shaper_options(shared, shared->until, series, {});
+  if (elsewhere) ask_elsewhere(shared, *elsewhere, options);
+  return options;
 }
 
-Result<int> force_live(const ForceOptions& options, const ForcePlan& plan) {
-  if (options.when_stuck == "stop")
-    return fail(ErrorCode::usage,
-                "--when-stuck stop ends a run: programs that run on standby are not ended by an order");
-  FRIDAY_TRY(program, find_program(options.live, plan));
+namespace {
+
+using Outcome = std::function<std::optional<JudgeServer::Outcome>()>;
+
+// What becomes of an order whose judge is elsewhere: also when the programs of this machine have ended before. None if
+// it was interrupted.
+std::optional<LiveOrderState> await_elsewhere(const Outcome& outcome, const Interrupts& interrupts) {
+  while (!interrupts.came()) {
+    if (const auto over = outcome())
+      return LiveOrderState{.id = {}, .stage = Stage::over, .came_true = over->came_true, .why = over->why};
+    pollfd wake{interrupts.fd(), POLLIN, 0};
+    (void)poll(&wake, 1, kLookAgainMs);
+  }
+  return std::nullopt;
+}
+
+// `order`: what the recorder is given. `elsewhere`: of the judge that it asks; empty: it is the judge itself.
+Result<int> force_here(const ForceOptions& options, const Programs& programs, const json& order,
+                       const Outcome& elsewhere = {}) {
   FRIDAY_TRY(interrupts, Interrupts::watch());
   const std::string id = fmt::format("{}-{}", getpid(), std::chrono::system_clock::now().time_since_epoch().count());
-  const std::string order = order_for_recorder(options, plan).dump(-1, ' ', false, json::error_handler_t::replace);
-  if (!options.as_json) print_plan(options, plan);
-  Asked asked(options.live, id, std::move(program));
-  FRIDAY_TRY_VOID(write_live_order(options.live, {id, order}));
+  Asked asked(options.live, id, programs.one);
+  FRIDAY_TRY_VOID(write_live_order(options.live, {id, order.dump(-1, ' ', false, json::error_handler_t::replace)}));
   FRIDAY_TRY(prepared, asked.await(Stage::prepared, interrupts, kLongestAnswer));
   if (prepared && prepared->stage == Stage::over) return fail(ErrorCode::unsupported, "{}", prepared->why);
   if (prepared) {
     FRIDAY_TRY_VOID(asked.switch_on(options.record));
     FRIDAY_TRY(forcing, asked.await(Stage::forcing, interrupts, kLongestAnswer));
     if (forcing && !options.quiet && !options.as_json) {
-      say("The programs take part; Ctrl-C lets everything go.\n");
+      say("The programs {}take part; Ctrl-C lets everything go.\n", elsewhere ? "of this machine " : "");
       fflush(stdout);
     }
   }
-  FRIDAY_TRY(over, asked.await(Stage::over, interrupts, std::nullopt));
+  std::optional<LiveOrderState> over;
+  if (elsewhere) {
+    over = await_elsewhere(elsewhere, interrupts);
+  } else {
+    FRIDAY_TRY(told, asked.await(Stage::over, interrupts, std::nullopt));
+    over = std::move(told);
+  }
   if (!over) return 130;
   return tell(options, *over);
+}
+
+void say_how_to_join(const ForceOptions& options, const LiveJudge& judge) {
+  std::FILE* to = options.as_json ? stderr : stdout;
+  say(to, "On each other machine:  friday force --live REC --join {}\n", judge.join_text());
+  fflush(to);
+}
+
+}  // namespace
+
+Result<int> force_live(const ForceOptions& options, const ForcePlan& plan) {
+  if (options.when_stuck == "stop")
+    return fail(ErrorCode::usage,
+                "--when-stuck stop ends a run: programs that run on standby are not ended by an order");
+  FRIDAY_TRY(programs, find_programs(options.live));
+  json order = order_for_recorder(options, plan);
+  if (options.listen.empty()) {
+    FRIDAY_TRY_VOID(check_senders(options.live, programs, plan));
+    if (!options.as_json) print_plan(options, plan);
+    return force_here(options, programs, order);
+  }
+  const std::string text = order.dump(-1, ' ', false, json::error_handler_t::replace);
+  FRIDAY_TRY(shaper, shaper_for(text));
+  FRIDAY_TRY(judge, LiveJudge::listen(options.listen, plan, text, shaper, options.quiet || options.as_json));
+  if (!options.as_json) print_plan(options, plan);
+  say_how_to_join(options, *judge);
+  JoinedJudge joined = judge->for_this_machine();
+  joined.roles = programs.roles;
+  order["join"] = as_json(joined);
+  return force_here(options, programs, order, [&] { return judge->outcome(); });
+}
+
+Result<int> join_live(const ForceOptions& options) {
+  FRIDAY_TRY(judge, read_joined_judge(options.join));
+  FRIDAY_TRY(programs, find_programs(options.live));
+  FRIDAY_TRY(observer, JudgeObserver::ask(judge.place, judge.key));
+  FRIDAY_TRY(plan, read_order(observer->order(), fmt::format("the order of {}", describe(judge.place))));
+  json order = json::parse(observer->order(), nullptr, false);
+  FRIDAY_TRY(numeric, without_name(judge.place));  // the recorder shall not wait for a name server
+  judge.place = std::move(numeric);
+  judge.roles = programs.roles;
+  order["join"] = as_json(judge);
+  if (!options.as_json) print_plan(options, plan);
+  return force_here(options, programs, order, [&] { return observer->outcome(); });
 }
 
 }  // namespace friday

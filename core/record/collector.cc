@@ -314,7 +314,7 @@ void Collector::add_notice(Node& node, const std::string& text) {
 
 void Collector::finish(bool hurry) {
   const int64_t until = recorded_until();
-  if (shaper_) shaper_->let_all_go("the run has ended");
+  if (shaper_) shaper_->leave("the run has ended");
   tell_end_of_order();
   tell_outsiders();
   for (size_t i = 0; i < nodes_.size(); i++) {

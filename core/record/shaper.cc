@@ -26,6 +26,7 @@ namespace {
 constexpr int kLookAgainMs = 1, kLookAgainLaterMs = 100;  // until the other end of a connection is found
 constexpr std::chrono::seconds kOftenFor(2);
 constexpr uint64_t kMostQueued = 256 << 20;  // bytes behind messages that are held back
+constexpr char kTooManyDatagrams[] = "so many datagrams are under way that their receipt cannot be told apart";
 constexpr char kStuck[] =
     "the next message of the order is sent behind one, on the same connection, that must wait for it";
 
@@ -81,6 +82,10 @@ Result<std::unique_ptr<Shaper>> Shaper::create(ShaperOptions options, int tokens
   }
   auto* area = reinterpret_cast<shim::ShapeArea*>(static_cast<char*>(shaper->mapping_) + kBelow);
   shaper->area_ = area;
+  shaper->receipts_.emplace(*area);
+  shaper->sent_datagrams_.emplace(*area, shaper->options_.spaces);
+  if (auto* far = dynamic_cast<FarJudge*>(shaper->judge_.get()))
+    shaper->far_side_.emplace(*far, *area, shaper->options_.spaces, shaper->programs());
   area->word_count = 0;  // of an order before
   for (const std::string& word : words) {
     shim::HoldWord& entry = area->word[area->word_count++];
@@ -93,6 +98,7 @@ Result<std::unique_ptr<Shaper>> Shaper::create(ShaperOptions options, int tokens
 }
 
 Shaper::~Shaper() {
+  sent_datagrams_.reset();  // its entries stand in the mapping
   if (options_.late && area_) area_->on = area_->handled_when = 0;
   if (mapping_) munmap(mapping_, mapped_);
 }
@@ -100,7 +106,20 @@ Shaper::~Shaper() {
 void Shaper::arm() {
   armed_ = true;
   note_progress();
+  judge_->arm();
   __atomic_store_n(&area_->on, 1, __ATOMIC_SEQ_CST);
+}
+
+FarSide::Programs Shaper::programs() {
+  return {.owner_of = [this](uint64_t inode) { return owner_of(inode); },
+          .is_gone = [this](uint64_t inode) { return is_gone(inode); },
+          .next_on = [this](Ticket ticket) -> const KnownConnection* {
+            const auto message = messages_.find(ticket);
+            if (message == messages_.end()) return nullptr;
+            const Connection& connection = connections_[message->second.inode];
+            const bool is_next = !connection.queue.empty() && connection.queue.front().message == ticket;
+            return is_next && connection.known ? &*connection.known : nullptr;
+          }};
 }
 
 std::string Shaper::owner_of(uint64_t inode) {
@@ -134,6 +153,8 @@ void Shaper::find_peer(Connection& connection) {
 
 void Shaper::take(const std::string& from, const shim::Request& request, std::span<const std::byte> bytes,
                   UniqueFd fd) {
+  if (request.reason & shim::kDatagram && fd)
+    return take_datagram(from, HeldDatagrams::of(request, bytes, std::move(fd)));
   Connection& connection = connections_[request.inode];
   connection.inode = request.inode;
   if (fd) connection.fd = std::move(fd);
@@ -174,7 +195,8 @@ void Shaper::judge(const std::string& from, const Connection& connection, uint64
                    uint64_t length) {
   const Ticket ticket = piece.message = next_++;
   if (judge_->is_over()) return;
-  const auto verdict = judge_->sent({ticket, from, connection.to, piece.bytes, length});
+  const auto verdict =
+      judge_->sent({ticket, from, connection.to, piece.bytes, length, connection.known ? &*connection.known : nullptr});
   if (verdict == MessageJudge::Verdict::pass) return;
   const bool held = verdict == MessageJudge::Verdict::hold;
   if (held_ == 0 || !held) note_progress();
@@ -210,6 +232,8 @@ void Shaper::pump(Connection& connection) {
       message->second.is_sent = true;
     }
     if (!write_piece(connection, piece)) break;
+    if (const auto message = messages_.find(piece.message); message != messages_.end() && message->second.far)
+      messages_.erase(message);
     const bool is_last = piece.is_last;
     const uint64_t size = piece.bytes.size();
     connection.queue.pop_front();
@@ -253,13 +277,18 @@ bool Shaper::write_piece(Connection& connection, Piece& piece) {
 
 // So many bytes of the queue are sent, or nobody will receive them. `is_last`: of what the shim has given at a time.
 void Shaper::settle(Connection& connection, uint64_t bytes, bool is_last) {
+  // The program may close the descriptor once all is passed on, and then the duplicate must not hold the connection.
+  if (is_last && connection.queue.empty() && !connection.taking) connection.fd.reset();
+  account(connection.inode, bytes, is_last);
+}
+
+// Tells the shims that so many bytes of an end are not kept any more.
+void Shaper::account(uint64_t inode, uint64_t bytes, bool is_last) {
   queued_ -= bytes;
-  shim::ShapedEnd* end = shim::shaped_end(*area_, connection.inode);
+  shim::ShapedEnd* end = shim::shaped_end(*area_, inode);
   if (!end) return;
   __atomic_sub_fetch(&end->queued, bytes, __ATOMIC_SEQ_CST);
   if (!is_last) return;
-  // The program may close the descriptor once all is passed on, and then the duplicate must not hold the connection.
-  if (connection.queue.empty() && !connection.taking) connection.fd.reset();
   __atomic_add_fetch(&end->passed, 1, __ATOMIC_SEQ_CST);
   syscall(SYS_futex, &end->passed, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
@@ -278,6 +307,12 @@ void Shaper::lose(Ticket ticket) {
   if (message == messages_.end()) return;
   held_ -= message->second.held;
   messages_.erase(message);
+  if (const auto unsent = datagrams_.find(ticket); unsent != datagrams_.end()) {
+    account(unsent->second.inode, unsent->second.bytes.size(), true);
+    datagrams_.erase(unsent);
+  }
+  sent_datagrams_->forget(ticket);
+  receipts_->forget(ticket);
   judge_->lost(ticket);
 }
 
@@ -326,72 +361,144 @@ bool Shaper::is_counting(const Connection& connection) const {
   return next != messages_.end() && next->second.watched && !next->second.is_sent;
 }
 
-// From now on the receiver tells when it has received, and handled, what it gets up to the end of the next message for
-// which that is wanted. If it is not known yet, look() tries again.
+// From now on the receiver tells when it has received, and handled, what was sent. If it is not known yet, look()
+// tries again.
 void Shaper::want(Connection& connection) {
   std::erase_if(connection.watched, [&](Ticket each) { return !messages_.contains(each); });
-  shim::ShapedEnd* peer = connection.peer ? shim::shaped_end(*area_, connection.peer) : nullptr;
-  if (!peer || connection.watched.empty() || !knows_counts(connection)) return;
-  const auto ahead = static_cast<uint64_t>(*connection.ahead);
+  if (!connection.peer || connection.watched.empty() || !knows_counts(connection)) return;
   by_peer_[connection.peer] = connection.inode;
-  uint64_t received = 0;
   for (Ticket each : connection.watched) {
     Message& message = messages_.at(each);
     message.wanted = true;
-    if (!received && !message.received) received = message.end + ahead;
+    receipts_->expect(connection.peer, each, message.end + static_cast<uint64_t>(*connection.ahead));
   }
-  __atomic_store_n(&peer->wanted_received, received, __ATOMIC_SEQ_CST);
-  __atomic_store_n(&peer->wanted_handled, messages_.at(connection.watched.front()).end + ahead, __ATOMIC_SEQ_CST);
+  connection.watched.clear();
 }
 
-// Takes note of what the receiver has received and handled, also what it had before it was wanted.
 void Shaper::follow(Connection& connection) {
-  const shim::ShapedEnd* peer = connection.peer ? shim::shaped_end(*area_, connection.peer) : nullptr;
-  for (bool more = peer; more;) {
-    want(connection);
-    if (!connection.ahead) return;
-    more = false;
-    const auto ahead = static_cast<uint64_t>(*connection.ahead);
-    const uint64_t handled = __atomic_load_n(&peer->handled, __ATOMIC_SEQ_CST);
-    const uint64_t received = __atomic_load_n(&peer->received, __ATOMIC_SEQ_CST);
-    const std::deque<Ticket> watched = connection.watched;
-    for (Ticket each : watched) {
-      Message& message = messages_.at(each);
-      if (received < message.end + ahead) break;
-      const bool is_handled = handled >= message.end + ahead;
-      if (message.received && !is_handled) continue;
-      more = true;
-      note_progress();
-      if (!message.received) judge_->received(each);
-      message.received = true;
-      if (!is_handled) continue;
-      if (const auto now = options_.late ? measure(connection) : connection.ahead; now && now != connection.ahead)
-        return abandon("how many bytes of a connection were received could not be told");
-      FRIDAY_LOG(record, info, "message {} was handled", each);
-      messages_.erase(each);
-      judge_->handled(each);
+  want(connection);
+  take_note(connection.peer);
+}
+
+// Tells the judge what the programs at an end of a connection have received and handled.
+void Shaper::take_note(uint64_t inode) {
+  for (const auto& [ticket, handled] : receipts_->look(inode)) {
+    const auto message = messages_.find(ticket);
+    if (message == messages_.end()) continue;
+    note_progress();
+    if (!handled) {
+      judge_->received(ticket);
+      continue;
     }
+    if (options_.late && !message->second.is_datagram) {
+      const Connection& connection = connections_[message->second.inode];
+      if (const auto now = measure(connection); now && now != connection.ahead)
+        return abandon("how many bytes of a connection were received could not be told");
+    }
+    FRIDAY_LOG(record, info, "message {} was handled", ticket);
+    messages_.erase(message);
+    judge_->handled(ticket);
+  }
+}
+
+// ---- Datagrams
+
+void Shaper::take_datagram(const std::string& from, HeldDatagram datagram) {
+  queued_ += datagram.bytes.size();
+  const Ticket ticket = next_++;
+  if (judge_->is_over() || datagram.is_for_several()) return (void)pass_on(datagram, 0);
+  find_receiver(datagram);
+  const std::string to = datagram.receiver ? owner_of(datagram.receiver) : "";
+  const auto verdict = judge_->sent({ticket, from, to, datagram.bytes, datagram.bytes.size()});
+  if (verdict == MessageJudge::Verdict::pass) {
+    if (pass_on(datagram, 0) == HeldDatagrams::Sent::unnoted) give_up(kTooManyDatagrams);
+    return release();
+  }
+  const bool held = verdict == MessageJudge::Verdict::hold;
+  if (held_ == 0 || !held) note_progress();
+  FRIDAY_LOG(record, info, "datagram {} of {}, {} bytes, {}", ticket, from, datagram.bytes.size(),
+             held ? "is held back" : "is the next one of the order");
+  Message& message = messages_[ticket] = {.inode = datagram.inode, .end = 0, .held = held, .watched = !held};
+  message.is_datagram = true;
+  message.receiver = datagram.receiver;
+  held_ += held;
+  datagrams_.emplace(ticket, std::move(datagram));
+  if (!held) pass_on_if_possible(ticket);
+  release();
+  constexpr size_t kMostKept = 1000;  // each has a descriptor
+  if (datagrams_.size() > kMostKept) give_up(fmt::format("more than {} datagrams are held back", kMostKept));
+}
+
+// Who receives it, if that is a recorded program.
+void Shaper::find_receiver(HeldDatagram& datagram) {
+  sent_datagrams_->find_receiver(datagram);
+  if (is_gone(datagram.receiver)) datagram.receiver = 0;
+}
+
+HeldDatagrams::Sent Shaper::pass_on(const HeldDatagram& datagram, Ticket ticket) {
+  const auto sent = sent_datagrams_->send(datagram, ticket);
+  account(datagram.inode, datagram.bytes.size(), true);
+  return sent;
+}
+
+// Sends a datagram that is not held any more. One that is watched, and that no recorded program will receive, is lost:
+// the next one like it takes its place. Where equal ones may have come before anybody counted (`late`), it waits until
+// its receiver has read all.
+void Shaper::pass_on_if_possible(Ticket ticket) {
+  const auto unsent = datagrams_.find(ticket);
+  const auto message = messages_.find(ticket);
+  const bool watched = message != messages_.end() && message->second.watched;
+  if (watched) find_receiver(unsent->second);
+  const uint64_t receiver = unsent->second.receiver;
+  if (watched && receiver && options_.late && !read_all_.contains(receiver)) {
+    if (unsent->second.unread) return;
+    read_all_.insert(receiver);
+  }
+  if (watched) {
+    message->second.is_sent = message->second.wanted = true;
+    message->second.receiver = unsent->second.receiver;
+  }
+  const auto sent = pass_on(unsent->second, watched ? ticket : 0);
+  datagrams_.erase(unsent);
+  if (!watched) return;
+  if (sent == HeldDatagrams::Sent::unnoted) abandon(kTooManyDatagrams);
+  else if (sent == HeldDatagrams::Sent::lost || !receiver) lose(ticket);
+}
+
+// What of those that were sent on was received.
+void Shaper::look_at_datagrams() {
+  for (const HeldDatagrams::Receipt& receipt : sent_datagrams_->look()) {
+    if (!messages_.contains(receipt.ticket)) continue;
+    receipts_->expect(receipt.inode, receipt.ticket, receipt.ordinal);
+    take_note(receipt.inode);
   }
 }
 
 void Shaper::told(uint64_t inode) {
+  look_at_datagrams();
   const auto known = by_peer_.find(inode);
-  if (known == by_peer_.end()) return;
-  follow(connections_[known->second]);
+  if (known != by_peer_.end()) follow(connections_[known->second]);
+  else if (!far_side_ || !far_side_->told(inode)) take_note(inode);
   release();
 }
 
 // Sends what the judge lets go.
 void Shaper::release() {
   for (std::vector<MessageJudge::Released> next; !(next = judge_->release()).empty();) {
-    for (const auto& [ticket, watched] : next) {
+    for (const auto& [ticket, watched, far] : next) {
       const auto found = messages_.find(ticket);
       if (found == messages_.end()) continue;
       held_ -= found->second.held;
       found->second.held = false;
       found->second.watched = watched;
+      found->second.far = far;
+      if (found->second.is_datagram) {
+        if (!watched) messages_.erase(found);
+        pass_on_if_possible(ticket);
+        continue;
+      }
       const uint64_t inode = found->second.inode;
-      if (!watched) messages_.erase(found);
+      if (!watched && !far) messages_.erase(found);
       Connection& connection = connections_[inode];
       pump(connection);
       if (watched && !judge_->is_over() && judge_->is_one_line() && is_behind_held(connection, ticket)) abandon(kStuck);
@@ -400,6 +507,13 @@ void Shaper::release() {
   if (!judge_->is_over()) return;
   __atomic_store_n(&area_->on, 0, __ATOMIC_SEQ_CST);
   std::erase_if(messages_, [](const auto& each) { return !each.second.held; });
+  std::vector<Ticket> unsent;
+  for (const auto& [ticket, datagram] : datagrams_)
+    if (!messages_.contains(ticket)) unsent.push_back(ticket);
+  for (const Ticket ticket : unsent) pass_on_if_possible(ticket);
+  for (auto& [inode, connection] : connections_)
+    if (!connection.queue.empty() && !connection.blocked) pump(connection);  // pieces that waited to be counted
+  receipts_->clear();
 }
 
 void Shaper::abandon(const std::string& why) {
@@ -420,7 +534,14 @@ void Shaper::let_go(const std::string& from, const shim::Request& request) {
   pump(connections_[request.inode]);
 }
 
+bool Shaper::is_idle() const {
+  return queued_ == 0 && std::ranges::all_of(area_->end, [](const shim::ShapedEnd& end) {
+           return __atomic_load_n(&end.taken, __ATOMIC_SEQ_CST) == __atomic_load_n(&end.passed, __ATOMIC_SEQ_CST);
+         });
+}
+
 void Shaper::add_to(PollSet& set) {
+  judge_->add_to(set);
   for (auto& [inode, connection] : connections_)
     if (connection.blocked)
       set.add(
@@ -428,9 +549,12 @@ void Shaper::add_to(PollSet& set) {
 }
 
 int Shaper::due_ms() const {
-  if (judge_->is_over() || messages_.empty()) return -1;
+  constexpr int kLookForGoneMs = 1000;
+  if (judge_->is_over()) return -1;
+  if (far_side_ && far_side_->must_look_often()) return kLookAgainMs;
+  if (messages_.empty()) return far_side_ && far_side_->expects() ? kLookForGoneMs : -1;
   for (const auto& [ticket, message] : messages_)
-    if (message.watched && !message.wanted && (message.is_sent || options_.late))
+    if (message.watched && !message.wanted && (message.is_sent || message.is_datagram || options_.late))
       return Clock::now() - progress_ < kOftenFor ? kLookAgainMs : kLookAgainLaterMs;
   const auto left = progress_ + options_.patience - Clock::now();
   constexpr int64_t kLongest = 60'000;  // ms
@@ -438,13 +562,22 @@ int Shaper::due_ms() const {
 }
 
 void Shaper::look() {
-  if (judge_->is_over()) return;
+  if (judge_->is_over()) return far_side_ ? release() : void();
   if (__atomic_load_n(&area_->full, __ATOMIC_RELAXED))
-    return give_up(
-        fmt::format("there were more than {} connections, of which no more can be watched", shim::kMaxShapedEnds));
-  std::set<uint64_t> watched, unsent;
-  for (const auto& [ticket, message] : messages_)
-    if (message.watched) (message.is_sent ? watched : unsent).insert(message.inode);
+    return give_up(fmt::format("there were more than {} connections and sockets, of which no more can be watched",
+                               shim::kMaxShapedEnds));
+  if (far_side_) far_side_->look();
+  look_at_datagrams();
+  std::set<uint64_t> watched, unsent, receivers;
+  std::vector<Ticket> unknown;  // datagrams of which it is not known yet who will receive them
+  for (const auto& [ticket, message] : messages_) {
+    if (!message.watched) continue;
+    if (!message.is_datagram) (message.is_sent ? watched : unsent).insert(message.inode);
+    else if (message.is_sent) receivers.insert(message.receiver);
+    else unknown.push_back(ticket);
+  }
+  for (const Ticket ticket : unknown) pass_on_if_possible(ticket);
+  for (const uint64_t inode : receivers) take_note(inode);
   for (uint64_t inode : unsent) {
     Connection& connection = connections_[inode];
     if (!connection.peer) find_peer(connection);
@@ -472,9 +605,16 @@ void Shaper::look() {
   note_progress();
   std::vector<Ticket> gone;
   for (const auto& [ticket, message] : messages_)
-    if (message.watched && is_gone(connections_[message.inode].peer)) gone.push_back(ticket);
+    if (message.watched && is_gone(message.is_datagram ? message.receiver : connections_[message.inode].peer))
+      gone.push_back(ticket);
   for (Ticket ticket : gone) lose(ticket);
   release();
+}
+
+void Shaper::leave(const std::string& what) {
+  if (!judge_->is_over()) judge_->leave(fmt::format("{} without {}", what, judge_->waits_for()));
+  release();
+  let_all_go(what);
 }
 
 void Shaper::let_all_go(const std::string& what) {

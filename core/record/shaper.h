@@ -3,8 +3,9 @@
 // MessageJudge says whether it is sent at once or kept, and is told when it was handled. What follows on the same
 // connection waits behind it.
 //
-// The other end of a connection is asked of the kernel (sock_diag(7)), so only messages between programs of one machine
-// can be held back, in its own network or in the group's. Use on one thread, the collector's.
+// The other end of a connection is asked of the kernel (sock_diag(7)): in its own network or in the group's. Where
+// programs of several machines are recorded, each by a recorder of its own, these ask one judge (far_judge.h). Use on
+// one thread, the collector's.
 #pragma once
 
 #include <sys/types.h>
@@ -17,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,46 +26,14 @@
 #include "core/base/error.h"
 #include "core/base/fd.h"
 #include "core/base/poll_set.h"
+#include "core/record/far_side.h"
+#include "core/record/held_datagrams.h"
+#include "core/record/message_judge.h"
+#include "core/record/receipts.h"
 #include "core/record/sock_peers.h"
 #include "core/shim/shim_abi.h"
 
 namespace friday {
-
-// Decides which messages wait.
-class MessageJudge {
- public:
-  using Ticket = uint64_t;
-  enum class Verdict { pass, watch, hold };  // send it; send it, and say when it was handled; keep it
-  struct Sent {
-    Ticket ticket;
-    std::string from, to;              // names of nodes; `to` is empty if nobody knows who will receive it
-    std::span<const std::byte> bytes;  // the first ones, at most shim::kMostHeldBytes
-    uint64_t length;                   // of the whole message
-  };
-  struct Released {
-    Ticket ticket;
-    bool watched;  // say when it was handled
-  };
-  virtual ~MessageJudge() = default;
-  // The lengths of the messages that stand in what one call has sent.
-  virtual std::vector<size_t> messages_in(std::span<const std::byte> bytes) const = 0;
-  virtual Verdict sent(const Sent& message) = 0;
-  virtual void received(Ticket ticket) = 0;  // a message that is watched, as a whole
-  virtual void handled(Ticket ticket) = 0;
-  virtual void lost(Ticket ticket) = 0;  // one that is watched or kept: its connection is gone
-  virtual void give_up(const std::string& why) = 0;
-  // Whether each message of the order waits for the one before. Then one that is next must not stand behind one, on the
-  // same connection, that is held.
-  virtual bool is_one_line() const = 0;
-  // Nothing has come for long: goes on without what is waited for. False: the order is to be given up.
-  virtual bool do_without() = 0;
-  // Which of those kept are to be sent now, in this order. Asked after each of the calls above.
-  virtual std::vector<Released> release() = 0;
-  virtual bool is_over() const = 0;  // whatever comes now may pass, and nothing is watched
-  virtual std::string waits_for() const = 0;
-  virtual bool came_true() const = 0;
-  virtual std::string reason() const = 0;  // why it has not
-};
 
 struct ShaperOptions {
   // Makes the judge of a run, before its programs start.
@@ -101,8 +71,10 @@ class Shaper {
   bool has_failed() const { return options_.stops && has_given_up_; }
   // Sends all that is left, as far as the receivers take it, because of what has happened.
   void let_all_go(const std::string& what);
+  // The same when the run has ended.
+  void leave(const std::string& what);
   const MessageJudge& judge() const { return *judge_; }
-  bool is_idle() const { return queued_ == 0; }  // nothing is left to be sent
+  bool is_idle() const;  // nothing is left to be sent, also of what the shims have given and nobody has read yet
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -119,7 +91,9 @@ class Shaper {
     bool held = false, watched = false;
     bool is_sent = false;  // the first piece of it, at least
     bool wanted = false;   // its receiver is known, and tells when it has received and handled it
-    bool received = false;
+    bool far = false;      // it is watched by another recorder
+    bool is_datagram = false;
+    uint64_t receiver = 0;  // of a datagram: HeldDatagram::receiver
   };
   struct Connection {
     UniqueFd fd;                   // as long as there is something to send
@@ -127,7 +101,7 @@ class Shaper {
     std::optional<KnownConnection> known{};
     std::string to;
     std::deque<Piece> queue;
-    std::deque<Ticket> watched;  // messages that were sent, whose receiver tells what becomes of them, in their order
+    std::deque<Ticket> watched;  // messages that were sent, in their order, whose receiver is not known yet
     bool blocked = false, broken = false;
     bool taking = false;  // more is about to be queued
     // How many bytes more the receiver has counted than the sender at the same place of the stream; none: not known
@@ -152,17 +126,25 @@ class Shaper {
   void pump(Connection& connection);
   bool write_piece(Connection& connection, Piece& piece);
   void settle(Connection& connection, uint64_t bytes, bool is_last);
+  void account(uint64_t inode, uint64_t bytes, bool is_last);
+  void take_datagram(const std::string& from, HeldDatagram datagram);
+  HeldDatagrams::Sent pass_on(const HeldDatagram& datagram, Ticket ticket);
+  void find_receiver(HeldDatagram& datagram);
+  void pass_on_if_possible(Ticket ticket);
+  void look_at_datagrams();
   std::optional<int64_t> measure(const Connection& connection) const;
   bool knows_counts(Connection& connection);
   bool is_counting(const Connection& connection) const;
   void want(Connection& connection);
   void follow(Connection& connection);
+  void take_note(uint64_t inode);
   void break_off(Connection& connection);
   void release();
   void lose(Ticket ticket);
   void abandon(const std::string& why);
   void give_up(const std::string& why);
   bool is_behind_held(const Connection& connection, Ticket ticket) const;
+  FarSide::Programs programs();
   void note_progress() { progress_ = Clock::now(); }
 
   ShaperOptions options_;
@@ -170,12 +152,17 @@ class Shaper {
   std::function<std::string(pid_t)> name_of_;
   std::function<std::vector<pid_t>()> processes_;
   shim::ShapeArea* area_ = nullptr;
+  std::optional<Receipts> receipts_;
+  std::optional<FarSide> far_side_;  // where the judge is elsewhere
   size_t mapped_ = 0;
   void* mapping_ = nullptr;
   std::map<uint64_t, Connection> connections_;  // by inode
   std::map<uint64_t, uint64_t> by_peer_;        // inodes of connections by those of their other ends
   std::map<Ticket, Message> messages_;          // that are held, under way or watched
-  std::map<uint64_t, pid_t> owners_;            // by inode
+  std::map<Ticket, HeldDatagram> datagrams_;    // that are not sent yet
+  std::optional<HeldDatagrams> sent_datagrams_;
+  std::set<uint64_t> read_all_;       // inodes of sockets that had nothing unread, since messages are held back
+  std::map<uint64_t, pid_t> owners_;  // by inode
   Ticket next_ = 1;
   bool has_given_up_ = false, armed_ = false;
   size_t held_ = 0;      // messages

@@ -59,21 +59,15 @@ Channel* take_slot(int fd) {
   return nullptr;
 }
 
-uint32_t option(int fd, int name) {
-  uint32_t value = 0, size = sizeof value;
-  native(sys::getsockopt, fd, SOL_SOCKET, name, &value, &size);
-  return value;
-}
-
 // SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET, AF_UNIX, AF_INET and AF_INET6 of the C library's <sys/socket.h>.
 constexpr uint32_t kStreamType = 1, kDatagramType = 2, kRawType = 3, kSeqpacketType = 5, kUnix = 1, kInet = 2,
                    kInet6 = 10;
 
 void classify_socket(int fd, ChannelRecord* record) {
-  record->type = option(fd, SO_TYPE);
-  record->domain = option(fd, SO_DOMAIN);
-  record->protocol = option(fd, SO_PROTOCOL);
-  const bool listening = option(fd, SO_ACCEPTCONN);
+  record->type = socket_option(fd, SO_TYPE);
+  record->domain = socket_option(fd, SO_DOMAIN);
+  record->protocol = socket_option(fd, SO_PROTOCOL);
+  const bool listening = socket_option(fd, SO_ACCEPTCONN);
   record->kind = listening                                                                           ? kChannelListen
                  : record->type == kStreamType                                                       ? kChannelStream
                  : record->type == kDatagramType                                                     ? kChannelDatagram
@@ -113,7 +107,7 @@ void write_channel(int fd, Channel* channel) {
   else record->kind = kind_of_mode(st.mode);
   ChannelPositions* positions = (ChannelPositions*)(record + 1);
   *positions = {channel->in_bytes, channel->out_bytes, channel->out_hash};
-  *(ChannelPeer*)(positions + 1) = {record->domain == kUnix ? option(fd, SO_PEERCRED) : 0, 0};
+  *(ChannelPeer*)(positions + 1) = {record->domain == kUnix ? socket_option(fd, SO_PEERCRED) : 0, 0};
   channel->kind = record->kind;
   channel->raw = record->kind == kChannelDatagram && record->type == kRawType && record->domain == kInet;
   channel->stale = false;
@@ -121,6 +115,11 @@ void write_channel(int fd, Channel* channel) {
 }
 
 }  // namespace
+
+uint32_t socket_option(int fd, int name, uint32_t otherwise) {
+  uint32_t value = 0, size = sizeof value;
+  return failed(native(sys::getsockopt, fd, SOL_SOCKET, name, &value, &size)) ? otherwise : value;
+}
 
 void channel_prepare(int fd) {
   if (!in_table(fd)) return;
@@ -162,7 +161,9 @@ void channel_changed(int fd) {
 static void describe_connection(int fd) {
   tcp_info info = {};
   uint32_t size = sizeof info;
-  if (option(fd, SO_TYPE) != kStreamType || option(fd, SO_PROTOCOL) != IPPROTO_TCP || option(fd, SO_ACCEPTCONN)) return;
+  if (socket_option(fd, SO_TYPE) != kStreamType || socket_option(fd, SO_PROTOCOL) != IPPROTO_TCP ||
+      socket_option(fd, SO_ACCEPTCONN))
+    return;
   if (failed(native(sys::getsockopt, fd, IPPROTO_TCP, TCP_INFO, &info, &size))) return;
   if (size < __builtin_offsetof(tcp_info, tcpi_bytes_retrans) + sizeof info.tcpi_bytes_retrans) return;
   int unread = 0;

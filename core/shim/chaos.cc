@@ -37,23 +37,18 @@ uint64_t waited_ns;  // that all threads have waited since
 
 // ---- streams
 
-uint32_t option(int fd, int name) {
-  uint32_t value = 0, size = sizeof value;
-  return failed(native(sys::getsockopt, fd, SOL_SOCKET, name, &value, &size)) ? ~0u : value;
-}
-
 // How many bytes a call on the descriptor is asked for at least, if it is cut; 0: it must not be cut.
 uint64_t least_of(int fd) {
-  const uint32_t type = option(fd, SO_TYPE);
+  const uint32_t type = socket_option(fd, SO_TYPE, ~0u);
   if (type == ~0u) {
     FileStat st;
     if (failed(native(sys::fstat, fd, &st)) || (st.mode & kFileType) != kFifo) return 0;
     return native(sys::fcntl, fd, F_GETFL, 0) & O_DIRECT ? 0 : PIPE_BUF;  // O_DIRECT: a pipe of packets
   }
   if (type != kStreamType) return 0;
-  const uint32_t domain = option(fd, SO_DOMAIN);
+  const uint32_t domain = socket_option(fd, SO_DOMAIN, ~0u);
   if (domain == kUnix) return PIPE_BUF;
-  return (domain == kInet || domain == kInet6) && option(fd, SO_PROTOCOL) == IPPROTO_TCP ? 1 : 0;
+  return (domain == kInet || domain == kInet6) && socket_option(fd, SO_PROTOCOL, ~0u) == IPPROTO_TCP ? 1 : 0;
 }
 
 bool is_non_blocking(const CallFrame* frame, const CallInfo& info) {
@@ -127,7 +122,8 @@ void cut(CallFrame* asked, const ThreadArea* area, const CallInfo& info, CutVect
 
 // Whether the call waits until something arrives.
 bool receives(const CallFrame* frame, const CallInfo& info) {
-  return polls(frame->rax) || info.flags & kAccepts || ((info.flags & kIn) && option((int)frame->rdi, SO_TYPE) != ~0u);
+  return polls(frame->rax) || info.flags & kAccepts ||
+         ((info.flags & kIn) && socket_option((int)frame->rdi, SO_TYPE, ~0u) != ~0u);
 }
 
 // Whether the program wants the call to return at once.

@@ -236,6 +236,8 @@ bool collector_hold(const HeldMessage& held) {
   request.inode = held.inode;
   request.events = held.sent;
   request.length = held.length;
+  request.detail = (int32_t)held.address_length;
+  memcpy(request.text, held.address, held.address_length);
   return send_request(request, held.fd, held.bytes, held.size);
 }
 

@@ -34,6 +34,8 @@ struct HeldMessage {
   uint32_t flags;                // HeldFlag
   const char* bytes;
   uint64_t size;
+  const char* address;  // of a datagram, `address_length` bytes (sockaddr(3type)); null: that of the connection
+  uint32_t address_length;
 };
 bool collector_hold(const HeldMessage& held);
 bool collector_send(RequestKind kind, uint32_t reason, int detail, const char* text, uint64_t inode = 0);

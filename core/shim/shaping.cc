@@ -21,7 +21,9 @@ ShapeArea* const shapes = &((TokenArea*)kTokensAddress)->shapes;
 
 constexpr uint16_t kNotShaped = 0xffff;
 constexpr uint64_t kMostQueued = 64u << 20;  // bytes behind which a sender waits, as for room in a kernel's buffer
-constexpr uint32_t kStreamSocket = 1;        // SOCK_STREAM
+constexpr uint32_t kStreamSocket = 1, kDatagramSocket = 2;  // SOCK_STREAM, SOCK_DGRAM
+constexpr uint32_t kInet = 2, kInet6 = 10;                  // AF_INET, AF_INET6
+constexpr uint32_t kMostAddress = 128;                      // bytes: sockaddr_storage
 // What a thread has received and not handled: ends, as in `end_of`. More of them count as handled at once.
 constexpr unsigned kMostUnhandled = 15;
 struct Unhandled {
@@ -34,8 +36,11 @@ constexpr uint32_t kThreads = 1 << 12;
 struct Tables {
   uint16_t end_of[kMaxDescriptors];  // index in ShapeArea::end + 1; 0: not looked up yet; kNotShaped
   bool inherited[kMaxDescriptors];   // it was there when the process was forked
+  bool datagrams[kMaxDescriptors];   // of one that has an entry: it is a socket of datagrams
   Unhandled unhandled[kThreads];     // by ThreadArea::slot
-  char packet[kMostHeldBytes];       // a run of bytes of a message; copied, since a word may stand in two buffers
+  uint16_t
+      busy[kMaxShapedEnds + 1];  // by entry of a socket of datagrams: threads that have not handled what they have got
+  char packet[kMostHeldBytes];   // a run of bytes of a message; copied, since a word may stand in two buffers
 };
 Tables* const tables = (Tables*)(kWorkspaceAddress + (1ull << 30));
 uint32_t is_mapped, is_shaping;  // not 0: they are mapped; they are in use
@@ -57,14 +62,16 @@ uint16_t look_up(int fd) {
   FileStat st;
   if (failed(native(sys::fstat, fd, &st))) return 0;
   const uint32_t type = st.mode & kFileType;
-  uint32_t kind = 0, size = sizeof kind;
-  if (type == kSocketFile) native(sys::getsockopt, fd, SOL_SOCKET, SO_TYPE, &kind, &size);
-  if (type != kFifo && kind != kStreamSocket) return kNotShaped;
+  const uint32_t kind = type == kSocketFile ? socket_option(fd, SO_TYPE) : 0;
+  const uint32_t domain = kind == kDatagramSocket ? socket_option(fd, SO_DOMAIN) : 0;
+  const bool datagrams = domain == kInet || domain == kInet6;
+  if (type != kFifo && kind != kStreamSocket && !datagrams) return kNotShaped;
+  tables->datagrams[fd] = datagrams;
   const uint16_t entry = entry_of(st.inode);
   return entry ? entry : kNotShaped;
 }
 
-// The end behind a descriptor; null if it is no stream.
+// The end behind a descriptor; null if it is neither a stream nor a socket of datagrams.
 ShapedEnd* shaped(int fd) {
   if (fd < 0 || fd >= kMaxDescriptors || me()->borrowed) return nullptr;
   if (!tables->end_of[fd]) tables->end_of[fd] = look_up(fd);
@@ -151,12 +158,13 @@ bool is_candidate(uint64_t size) {
 bool is_broken(int fd) {
   FileStat st;
   const bool pipe = !failed(native(sys::fstat, fd, &st)) && (st.mode & kFileType) == kFifo;
+  const bool tells_errors = pipe || tables->datagrams[fd];
   struct {
     int fd;
     short events, revents;
   } peer = {fd, 0, 0};
-  native(sys::poll, &peer, 1, 0);  // of a socket POLLERR may mean that there is something in its error queue
-  return peer.revents & (POLLHUP | POLLNVAL | (pipe ? POLLERR : 0));
+  native(sys::poll, &peer, 1, 0);  // of a stream POLLERR may mean that there is something in its error queue
+  return peer.revents & (POLLHUP | POLLNVAL | (tells_errors ? POLLERR : 0));
 }
 
 // Tells the collector if `count` is as large as was wanted.
@@ -180,15 +188,20 @@ void tell_handled(ShapedEnd* end) {
   tell_if_wanted(end, received, &end->wanted_handled);
 }
 
+// One of those ends at which the thread has received something: that is handled. Of datagrams that several threads take
+// from one socket none counts as handled before all threads are done.
+void handle_at(Unhandled* own, unsigned i) {
+  const uint16_t entry = own->ends[i];
+  own->ends[i] = own->ends[--own->count];
+  if (tables->busy[entry] && __atomic_sub_fetch(&tables->busy[entry], 1, __ATOMIC_SEQ_CST)) return;
+  tell_handled(end_at(entry));
+}
+
 // What the thread has received of this end is handled.
 void handle(ThreadArea* area, uint16_t entry) {
   Unhandled* own = of_thread(area);
-  for (unsigned i = 0; own && i < own->count; i++) {
-    if (own->ends[i] != entry) continue;
-    own->ends[i] = own->ends[--own->count];
-    tell_handled(end_at(entry));
-    return;
-  }
+  for (unsigned i = 0; own && i < own->count; i++)
+    if (own->ends[i] == entry) return handle_at(own, i);
 }
 
 // The collector has ended, and with it what the program believes sent.
@@ -211,26 +224,34 @@ bool collector_is_gone() {
   return native(sys::poll, &socket, 1, 0) == 1 && socket.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL);
 }
 
-// Gives a piece to the collector, and waits if that has no room for it.
-void give_piece(const HeldMessage& held, ShapedEnd* end) {
+// Gives a piece to the collector, and waits if that has no room for it. False: the collector has ended, and had nothing
+// of this end, so that the program's call is made as usual.
+bool give_piece(const HeldMessage& held, ShapedEnd* end) {
+  const bool is_first = !is_waited_for(end);
   __atomic_add_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
   __atomic_add_fetch(&end->queued, held.size, __ATOMIC_SEQ_CST);
   while (!collector_hold(held)) {
+    if (collector_is_gone() && is_first) {
+      __atomic_sub_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
+      __atomic_sub_fetch(&end->queued, held.size, __ATOMIC_SEQ_CST);
+      return false;
+    }
     if (collector_is_gone()) end_without_collector();
     const long pause[2] = {0, 1'000'000};
     native(sys::nanosleep, pause, 0);
   }
   __atomic_add_fetch(&end->sent, held.size, __ATOMIC_SEQ_CST);
+  return true;
 }
 
 // Gives the message to the collector; `given` is how many bytes of it.
 void give(int fd, ShapedEnd* end, const Buffers& from, uint64_t* given) {
   while (*given < from.size) {
     const uint64_t size = copy_to_packet(from, *given);
-    HeldMessage held = {fd, end->inode, end->sent, from.size, 0, tables->packet, size};
+    HeldMessage held = {fd, end->inode, end->sent, from.size, 0, tables->packet, size, nullptr, 0};
     if (*given == 0) held.flags |= kFirstPiece;
     if (*given + size == from.size) held.flags |= kLastPiece;
-    give_piece(held, end);
+    if (!give_piece(held, end)) return;
     *given += size;
   }
 }
@@ -260,8 +281,68 @@ Shaped shut(const uint64_t* a, long* result) {
   ShapedEnd* end = shaped(fd);
   if (!end || !is_waited_for(end) || a[1] == kRead || a[1] > kBoth) return Shaped::no;
   if (a[1] == kBoth && failed(native(sys::shutdown, fd, kRead))) return Shaped::no;
-  give_piece({fd, end->inode, end->sent, 0, kShutsDown, nullptr, 0}, end);
+  if (tables->datagrams[fd]) return behind_all(end, "shutdown");
+  if (!give_piece({fd, end->inode, end->sent, 0, kShutsDown, nullptr, 0, nullptr, 0}, end)) return Shaped::no;
   *result = 0;
+  return Shaped::taken;
+}
+
+// The address that a call sends a datagram to; the length is 0 if it names none.
+struct SentTo {
+  char bytes[kMostAddress];
+  uint32_t length;
+};
+
+SentTo address_of(const CallFrame* frame, const CallInfo& info) {
+  const uint64_t* a = arguments_of(frame);
+  constexpr unsigned kAddress = 4, kLength = 5;  // of sendto(2)
+  SentTo out = {};
+  uint64_t from = 0, length = 0;
+  if (frame->rax == sys::sendto) from = a[kAddress], length = a[kLength];
+  if (info.inputs[0].shape == Shape::msg) {
+    const MsgHeader* m = (const MsgHeader*)a[info.inputs[0].argument];
+    from = m->name, length = m->name_length;
+  }
+  if (!from || length > kMostAddress) return out;
+  memcpy(out.bytes, (const char*)from, length);
+  out.length = (uint32_t)length;
+  return out;
+}
+
+// The address that a connected socket sends to; 0: it is not connected.
+uint32_t peer_of(int fd, char (&address)[kMostAddress]) {
+  uint32_t length = sizeof address;
+  return failed(native(sys::getpeername, fd, address, &length)) ? 0 : length;
+}
+
+// Whether more calls make one datagram with this one (MSG_MORE, UDP_CORK in udp(7)).
+bool is_part(int fd, const CallFrame* frame, const CallInfo& info) {
+  constexpr int kUdp = 17, kCork = 1;  // IPPROTO_UDP, UDP_CORK
+  uint32_t corked = 0, size = sizeof corked;
+  if (message_flags(info, arguments_of(frame)) & kMsgMore) return true;
+  return !failed(native(sys::getsockopt, fd, kUdp, kCork, &corked, &size)) && corked;
+}
+
+Shaped send_datagram(const CallFrame* frame, const CallInfo& info, ShapedEnd* end, long* result) {
+  const int fd = (int)arguments_of(frame)[0];
+  if (!__atomic_load_n(&shapes->on, __ATOMIC_SEQ_CST)) return Shaped::no;
+  Buffers from;
+  SentTo to = {};
+  const bool readable = probed([&] {
+    from = buffers_of(frame, info);
+    if (!from.plain || from.size > sizeof tables->packet) return;
+    to = address_of(frame, info);
+    copy_to_packet(from, 0);
+  });
+  if (!readable || !from.plain || !from.size || from.size > sizeof tables->packet) return Shaped::no;
+  if (!is_candidate(from.size) || is_broken(fd) || is_part(fd, frame, info)) return Shaped::no;
+  to.length = to.length ? to.length : peer_of(fd, to.bytes);
+  if (!to.length) return Shaped::no;  // the call will fail
+  if (!give_piece({fd, end->inode, end->sent, from.size, kFirstPiece | kLastPiece | kDatagram, tables->packet,
+                   from.size, to.bytes, to.length},
+                  end))
+    return Shaped::no;
+  *result = (long)from.size;
   return Shaped::taken;
 }
 
@@ -271,6 +352,7 @@ Shaped send(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long
   if (!end) return Shaped::no;
   if (shapes->handled_when == kHandledAtAnswer) tell_handled(end);
   else handle(area, tables->end_of[fd]);
+  if (tables->datagrams[fd]) return send_datagram(frame, info, end, result);
   const bool waits = is_waited_for(end), on = __atomic_load_n(&shapes->on, __ATOMIC_SEQ_CST);
   if (!waits && !on) return Shaped::no;
   Buffers from;
@@ -293,6 +375,64 @@ Shaped send(const CallFrame* frame, ThreadArea* area, const CallInfo& info, long
   return Shaped::taken;
 }
 
+// The first bytes, at most sizeof AwaitedDatagram::bytes, of a datagram that a call has received.
+uint64_t copy_received(const uint64_t* a, const Operand& payload, uint64_t which, uint64_t length, char* to) {
+  IoVec one = {a[payload.argument], length};
+  const IoVec* iov = &one;
+  uint64_t count = 1, filled = 0;
+  if (payload.shape == Shape::iov) iov = (const IoVec*)a[payload.argument], count = a[payload.other];
+  if (payload.shape == Shape::msg || payload.shape == Shape::mmsg) {
+    const MsgHeader* m = payload.shape == Shape::msg ? (const MsgHeader*)a[payload.argument]
+                                                     : &((const MmsgHeader*)a[payload.argument])[which].header;
+    iov = (const IoVec*)m->iov;
+    count = m->iov_count;
+  }
+  length = min(length, sizeof AwaitedDatagram::bytes);
+  for (uint64_t i = 0; i < count && filled < length; i++) {
+    const uint64_t n = min(length - filled, iov[i].length);
+    memcpy(to + filled, (const char*)iov[i].base, n);
+    filled += n;
+  }
+  return filled;
+}
+
+// Notes the first of those awaited that the datagram is. Whether there is one.
+bool note_awaited(const ShapedEnd* end, uint64_t ordinal, uint64_t length, const char* bytes, uint64_t known) {
+  for (;;) {
+    AwaitedDatagram* first = nullptr;
+    for (AwaitedDatagram& each : shapes->awaited)
+      if (__atomic_load_n(&each.inode, __ATOMIC_SEQ_CST) == end->inode &&
+          !__atomic_load_n(&each.received, __ATOMIC_SEQ_CST) && each.length == length &&
+          memcmp(each.bytes, bytes, known) == 0 && (!first || each.order < first->order))
+        first = &each;
+    uint64_t none = 0;
+    if (!first) return false;
+    const uint64_t order = __atomic_load_n(&first->order, __ATOMIC_SEQ_CST);
+    if (!__atomic_compare_exchange_n(&first->received, &none, ordinal, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+      continue;
+    if (order == first->order && memcmp(first->bytes, bytes, known) == 0) return true;
+    __atomic_store_n(&first->received, 0, __ATOMIC_SEQ_CST);  // it has become the entry of another one meanwhile
+  }
+}
+
+void note_datagrams(ShapedEnd* end, const uint64_t* a, const Operand& payload, long result) {
+  const uint64_t count = payload.shape == Shape::mmsg ? (uint64_t)result : 1;
+  bool awaited = false;
+  for (uint64_t i = 0; i < count; i++) {
+    const uint64_t ordinal = __atomic_add_fetch(&end->received, 1, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&shapes->awaited_count, __ATOMIC_SEQ_CST)) continue;
+    probed([&] {
+      const uint64_t length =
+          payload.shape == Shape::mmsg ? ((const MmsgHeader*)a[payload.argument])[i].length : (uint64_t)result;
+      char bytes[sizeof AwaitedDatagram::bytes] = {};
+      const uint64_t known = copy_received(a, payload, i, length, bytes);
+      awaited |= note_awaited(end, ordinal, length, bytes, known);
+    });
+  }
+  if (awaited) collector_send(kHandled, 0, 0, nullptr, end->inode);
+  tell_if_wanted(end, __atomic_load_n(&end->received, __ATOMIC_SEQ_CST), &end->wanted_received);
+}
+
 // How many bytes a call has moved, of which the result may be a number of messages.
 uint64_t moved_bytes(const uint64_t* a, const Operand& payload, long result) {
   if (payload.shape != Shape::mmsg) return (uint64_t)result;
@@ -311,6 +451,7 @@ void shape_begins() {
     memset(tables->end_of, 0, sizeof tables->end_of);
     memset(tables->inherited, 0, sizeof tables->inherited);
     memset(tables->unhandled, 0, sizeof tables->unhandled);
+    memset(tables->busy, 0, sizeof tables->busy);
     is_shaping = 1;
     return;
   }
@@ -377,25 +518,31 @@ void shape_moved(const CallFrame* frame, ThreadArea* area, const CallInfo& info,
   const int fd = (int)a[0];
   ShapedEnd* end = shaped(fd);
   if (!end) return;
+  const bool datagrams = tables->datagrams[fd];
   if (info.flags & kOut) {
+    if (datagrams) return;
     const uint64_t bytes = moved_bytes(a, info.inputs[0], result);
     __atomic_add_fetch(&end->sent, bytes, __ATOMIC_SEQ_CST);
     return;
   }
   if (message_flags(info, a) & kMsgPeek) return;
-  note_received(end, moved_bytes(a, info.outputs[0], result));
+  if (datagrams) note_datagrams(end, a, info.outputs[0], result);
+  else note_received(end, moved_bytes(a, info.outputs[0], result));
   Unhandled* own = of_thread(area);
   if (shapes->handled_when == kHandledAtAnswer) return;
-  if (shapes->handled_when == kHandledAtReceipt || !own || own->count == kMostUnhandled) return tell_handled(end);
   const uint16_t entry = tables->end_of[fd];
+  const bool at_once = shapes->handled_when == kHandledAtReceipt || !own || own->count == kMostUnhandled;
+  if (at_once && tables->busy[entry]) return;  // with what another thread has received
+  if (at_once) return tell_handled(end);
   for (unsigned i = 0; i < own->count; i++)
     if (own->ends[i] == entry) return;
   own->ends[own->count++] = entry;
+  if (datagrams) __atomic_add_fetch(&tables->busy[entry], 1, __ATOMIC_SEQ_CST);
 }
 
 void shape_waits(ThreadArea* area) {
   Unhandled* own = of_thread(area);
-  while (own && own->count) tell_handled(end_at(own->ends[--own->count]));
+  while (own && own->count) handle_at(own, own->count - 1u);
 }
 
 void shape_waits_in(const CallFrame* frame, ThreadArea* area, const CallInfo& info) {
@@ -441,6 +588,7 @@ void shape_forget(int fd) {
 void shape_forked() {
   if (!shaping()) return;
   memset(tables->unhandled, 0, sizeof tables->unhandled);
+  memset(tables->busy, 0, sizeof tables->busy);
   for (int fd = 0; fd < kMaxDescriptors; fd++)
     if (tables->end_of[fd]) tables->inherited[fd] = true;
 }

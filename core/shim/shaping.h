@@ -7,8 +7,9 @@
 // To know when a message was handled, the bytes that a process has received of each connection are counted, and how
 // many of these it has handled.
 //
-// Streams (TCP, Unix) and pipes only. Messages with descriptors or out-of-band bytes, sendmmsg(2), sendfile(2) and
-// splice(2) are never held; where they follow a message that is, the collector lets that go first.
+// Streams (TCP, Unix), pipes and datagrams of UDP. Messages with descriptors or out-of-band bytes, sendmmsg(2),
+// sendfile(2) and splice(2) are never held; where they follow a message that is, the collector lets that go first. A
+// datagram that is held is overtaken by those behind it, as networks do.
 #pragma once
 
 #include "core/shim/calls.h"

@@ -339,11 +339,12 @@ struct KeptThread {
   uint32_t reserved;
 };
 
-// An end of a connection, or a pipe, through which messages are held back (shaping.cc). The entry is not reused.
+// An end of a connection, or a pipe, through which messages are held back (shaping.cc), or a socket of datagrams. The
+// entry is not reused.
 struct ShapedEnd {
   uint64_t inode;     // of the socket or the pipe (stat(2)); 0: the entry is free
   uint64_t sent;      // bytes that the programs believe sent
-  uint64_t received;  // bytes that they have received
+  uint64_t received;  // bytes that they have received; of datagrams their number
   uint64_t handled;   // how many of these count as handled (HandledWhen)
   // Not 0: the collector is told (kHandled) when `received`, or `handled`, is as large; then it becomes 0.
   uint64_t wanted_received, wanted_handled;
@@ -356,19 +357,32 @@ struct HoldWord {
   uint32_t length;  // 0: any message
   char bytes[60];
 };
+// A datagram that was sent, whose receipt is noted. The network may lose, and reorder, those before it, so that it is
+// known by its contents, and of equal ones by their order.
+struct AwaitedDatagram {
+  uint64_t inode;     // of the socket that will receive it; 0: the entry is free
+  uint64_t order;     // of the entries: the first of equal ones is received first
+  uint64_t received;  // ShapedEnd::received with it; 0: it was not received yet
+  uint32_t length;
+  uint32_t reserved;
+  char bytes[64];  // the first ones
+};
 enum HandledWhen : uint32_t {
   kHandledAtReceipt = 1,
   // When the thread that has received it sends on the connection, or waits next: for that one, or for several.
   kHandledAtWait = 2,
   kHandledAtAnswer = 3,  // when somebody sends on the connection
 };
-inline constexpr uint32_t kMaxShapedEnds = 1 << 13, kMaxHoldWords = 64;
+inline constexpr uint32_t kMaxShapedEnds = 1 << 13, kMaxHoldWords = 64, kMaxAwaited = 256;
 struct ShapeArea {
   uint32_t on;            // not 0: messages with one of the words are given to the collector
   uint32_t handled_when;  // HandledWhen; 0: nothing was ever to be held back
   uint32_t word_count;
   uint32_t full;  // not 0: there were more ends than entries
   HoldWord word[kMaxHoldWords];
+  uint32_t awaited_count;  // entries of `awaited` in use
+  uint32_t reserved;
+  AwaitedDatagram awaited[kMaxAwaited];
   ShapedEnd end[kMaxShapedEnds];
 };
 // The entry of an inode, which is made if there is none; null: all entries are in use.
@@ -436,7 +450,9 @@ enum RequestKind : uint32_t {
   // A message, or a piece of one, that the program believes sent; its bytes follow the request, and the descriptor is
   // attached. The collector sends it, now or later (shaping.cc). No reply; ShapedEnd::passed changes.
   kToSend = 17,
-  kHandled = 18,  // ShapedEnd::received or ::handled of the end `inode` is what was wanted. No reply
+  // ShapedEnd::received or ::handled of the end `inode` is what was wanted, or it has received a datagram that is
+  // awaited. No reply
+  kHandled = 18,
   // The program is about to do what cannot be held back behind messages that are: everything of the end `inode` is to
   // be sent now. `text` says what it does. No reply; ShapedEnd::passed changes.
   kLetGo = 19,
@@ -450,6 +466,7 @@ enum HeldFlag : uint32_t {
   kFirstPiece = 1,
   kLastPiece = 2,
   kShutsDown = 4,  // no bytes: shutdown(2) with SHUT_WR
+  kDatagram = 8,   // `text` has the address that it is sent to, `detail` bytes long; 0: that of the connection
 };
 
 inline constexpr char kNoAddresses[] = "no room at the shim's addresses";  // Request::text of kEnding
@@ -466,7 +483,8 @@ struct Request {
   uint64_t events;           // kExecutes: number of events in the sender's trace; kPart, kImageRoom: bytes; kToSend:
                              // ShapedEnd::sent before it
   uint64_t length;           // kToSend: of the whole message
-  char text[256];            // kModule, kSpawn, kExecutes, kHello if loader.cc has started it: a path; else a text
+  char text[256];            // kModule, kSpawn, kExecutes, kHello if loader.cc has started it: a path; kToSend: an
+                             // address (HeldFlag); else a text
 };
 
 struct HelloReply {

@@ -92,6 +92,8 @@ bool channel_sends_header(int fd);  // whether what is sent through it begins wi
 uint64_t channel_number(int fd);    // 0: none
 // Whether the descriptor is that of a socket, a pipe or a FIFO. Without the token.
 bool channel_carries(int fd);
+// getsockopt(2) at level SOL_SOCKET; `otherwise` if the descriptor is no socket.
+uint32_t socket_option(int fd, int name, uint32_t otherwise = 0);
 uint64_t channel_hash(int fd);  // the seed for the hash of the next outgoing transfer
 
 // ---- aio.cc: Linux AIO (io_submit(2))

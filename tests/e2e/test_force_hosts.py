@@ -120,6 +120,7 @@ int main(int argc, char** argv) {
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(7000), .sin_addr.s_addr = inet_addr(argv[1])};
   struct pollfd set[kLines];
   struct timespec begun, end;
+  while (argc > 2 && access(argv[2], F_OK)) usleep(10000);
   clock_gettime(CLOCK_MONOTONIC, &begun);
   for (int n = 0; n < kLines; n++) {
     lines[n].socket = socket(AF_INET, SOCK_STREAM, 0);
@@ -138,26 +139,33 @@ int main(int argc, char** argv) {
 }
 """
 LATE = r"""
-import socket, sys, time
+import os, socket, sys, time
 connection = socket.create_connection((sys.argv[1], 7000))
+while len(sys.argv) > 3 and not os.path.exists(sys.argv[3]): time.sleep(0.01)
 time.sleep(float(sys.argv[2]))
 connection.sendall(b"*3\r\n$3\r\nSET\r\n$4\r\nlate\r\n$2\r\nup\r\n")
 assert connection.recv(100) == b"+OK\r\n"
 """
 
 
+WAITING = [("late", "redis", "SET late up"), *(("load", "redis", f"INCRBY key-{tens}a #") for tens in "abcdefghij")]
+
+
+def make_load(tmp_path):
+    (tmp_path / "late.py").write_text(LATE)
+    subprocess.run(["/usr/bin/cc", "-O1", "-x", "c", "-o", tmp_path / "load", "-"], input=LOAD, text=True, check=True, timeout=60)
+
+
 def test_nothing_is_lost_under_load(recorder, tmp_path):
     """200,000 requests over 100 connections. Ten of them wait for a client on a third host, with all that follows on their connections."""
     need("redis-server")
-    (tmp_path / "late.py").write_text(LATE)
-    subprocess.run(["/usr/bin/cc", "-O1", "-x", "c", "-o", tmp_path / "load", "-"], input=LOAD, text=True, check=True, timeout=60)
+    make_load(tmp_path)
     nodes = [{"name": "redis", "command": ["redis-server", "--port", "7000", "--bind", "{address:redis}", "--save", "", "--protected-mode", "no", "--dir", "{dir}"], "ready": "port 7000", "stdout": "redis.out"},
              {"name": "load", "command": [str(tmp_path / "load"), "{address:redis}"], "after": ["redis"], "stdout": "load.out"},
              {"name": "late", "command": [PYTHON, str(tmp_path / "late.py"), "{address:redis}", "2"], "after": ["redis"]}]
     group = tmp_path / "group.toml"
     group.write_text(toml({"group": {"timeout": 100, "stop_when_ends": "load", "must_succeed": ["load"]}, "network": DELAY, "node": nodes}))
-    steps = [("late", "redis", "SET late up"), *(("load", "redis", f"INCRBY key-{tens}a #") for tens in "abcdefghij")]
-    done = force(recorder, tmp_path, group, steps, times=2)
+    done = force(recorder, tmp_path, group, WAITING, times=2)
     result = json.loads(done.stdout)
     assert done.returncode == 0 and result["forced"] == 2, done
     said = (tmp_path / "forced" / "run-2" / "load.out").read_text()
