@@ -358,8 +358,8 @@ void on_dispatch(int signal, void* info, void* context) {
     return;
   }
   ThreadArea* area = me();
-  // A 32-bit call. The recording ends, and the program makes it again by itself: rip is behind its two bytes, and rax has
-  // its number. Where the shim cannot leave, as there are several threads, it makes the call for the program.
+  // A 32-bit call. The recording ends, and the program makes it again by itself: rip is behind its two bytes, and rax
+  // has its number. Where the shim cannot leave, as there are several threads, it makes the call for the program.
   constexpr uint32_t kArchI386 = 0x40000003;  // AUDIT_ARCH_I386
   const bool other_table = ((const uint32_t*)info)[7] == kArchI386;
   if (other_table && (area->native || control.mode != kModeReplay)) {
