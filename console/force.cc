@@ -154,9 +154,7 @@ Result<int> force(const ForceOptions& options) {
 
 int run_force(const ForceOptions& options) {
   const auto code = force(options);
-  if (code) return *code;
-  const int failed = complain("force", code.error());
-  return code.error().code == ErrorCode::interrupted ? 130 : failed;
+  return code ? *code : complain("force", code.error());
 }
 
 }  // namespace

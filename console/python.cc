@@ -87,6 +87,7 @@ Result<py::module_> PythonRuntime::import(const char* name) {
   try {
     return py::module_::import(name);
   } catch (const py::error_already_set& error) {
+    if (error.matches(PyExc_KeyboardInterrupt)) return fail(ErrorCode::interrupted, "interrupted");
     return fail(ErrorCode::bad_input, "Friday's Python part cannot be loaded from {}: {}", package_directory(),
                 summary(error));
   }

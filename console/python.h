@@ -11,6 +11,7 @@
 
 #include <pybind11/embed.h>
 
+#include "console/complain.h"
 #include "core/base/error.h"
 
 namespace friday {
@@ -42,15 +43,9 @@ std::string summary(const pybind11::error_already_set& error);
 template <typename Function>
 int with_python(const char* subcommand, const char* module, Function&& function) {
   auto runtime = PythonRuntime::start();
-  if (!runtime) {
-    fmt::print(stderr, "friday {}: {}\n", subcommand, describe(runtime.error()));
-    return 2;
-  }
+  if (!runtime) return complain(subcommand, runtime.error());
   auto imported = (*runtime)->import(module);
-  if (!imported) {
-    fmt::print(stderr, "friday {}: {}\n", subcommand, describe(imported.error()));
-    return 2;
-  }
+  if (!imported) return complain(subcommand, imported.error());
   int code = 0;
   try {
     code = function(*imported);

@@ -338,9 +338,10 @@ Result<void> Backward::check_can_go_back() const {
     return fail(ErrorCode::unsupported,
                 "going back needs the order clock, in which all nodes stand at one time: `set sync clock`");
   if (!history_.is_unaltered())
-    return fail(ErrorCode::unsupported,
-                "the group is no longer what was recorded, because it was altered, so it has no past to search: `goto` "
-                "or `restart` first");
+    return fail(
+        ErrorCode::unsupported,
+        "the group is no longer what was recorded, because it was altered, so it has no past to search: `undo`, `goto` "
+        "or `restart` first");
   return {};
 }
 

@@ -289,8 +289,8 @@ Result<void> check_caller(GdbLink& gdb, Pump& pump) {
 Result<DebugStop> Runner::step(NodeId id, const std::string& command) {
   focus_.forget_reached();
   FRIDAY_TRY(node, session_.readable(id));
-  if (!command.starts_with("reverse-"))
-    FRIDAY_TRY_VOID(node->check_goes_on("there is nothing left to step; the reverse commands go back"));
+  if (command.starts_with("reverse-")) FRIDAY_TRY_VOID(focus_.started_node(id));
+  else FRIDAY_TRY_VOID(node->check_goes_on("there is nothing left to step; the reverse commands go back"));
   FRIDAY_TRY_VOID(focus_.current_thread(id));
   FRIDAY_TRY(l, gdbs_.connect(id));
   FRIDAY_TRY_VOID(end_users_commands());

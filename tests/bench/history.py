@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any, Callable, Iterator
 
 from evaluation import Size, record_ring
 from replay import record_redis, ring_module, set_and_get
-from support import Bench, Key, Number, Unavailable, median, need
+from support import Bench, Key, Number, Redis, Unavailable, ask, median, need
 
 NAME = "history"
 RING_STEPS = {"step": "reverse-stepi", "next": "reverse-next"}
@@ -22,10 +23,13 @@ REDIS_STEPS = {"step": "reverse-stepi", "next": "reverse-nexti"}  # it has no li
 KEYS = {
     **{f"forward_ratio_{name}": Key("", "<= 1.10", f"{what}: a run forward with checkpoints / without") for name, what in (("ring", "the ring of 62"), ("redis", "a Redis primary and two replicas under SET and GET"))},
     "checkpoint_ms_per_node": Key("ms", "<= 1", "a checkpoint of the ring of 62, for each live node"),
-    "checkpoint_mib_per_node": Key("MiB", "", "its memory, as `info checkpoints` estimates it, for each node"),
+    "checkpoint_mib_per_node": Key("MiB", "<= 1", "its memory, as `info checkpoints` estimates it, for each node"),
+    "checkpoint_ms_redis": Key("ms", "<= 10", "a checkpoint of a Redis with 100 MB of data"),
+    "checkpoint_mib_redis": Key("MiB", "<= 10", "its memory, as `info checkpoints` estimates it"),
     "goto_ms": Key("ms", "<= 1,000", "to random places of the ring of 62, when a run has been through"),
     "goto_p99_ms": Key("ms", "", "the worst but one of 100"),
     "goto_from_start_ms": Key("ms", "", "the same places by a restart without checkpoints"),
+    "goto_speedup": Key("", ">= 10", "how many times sooner the median place is reached by a checkpoint"),
     **{f"reverse_{step}_ms_{name}": Key("ms", "<= 100", f"`{command}` on {what}")
        for name, what, commands in (("ring", "a ring of 8", RING_STEPS), ("redis", "Redis, which is stripped", REDIS_STEPS)) for step, command in commands.items()},
     **{f"reverse_{step}_p99_ms_{name}": Key("ms", "<= 500", f"the worst but one of them, {what}")
@@ -36,6 +40,7 @@ KEYS = {
     "saved_mib_per_checkpoint": Key("MiB", "", "what a checkpoint of 62 nodes adds to the recording, the first one left out"),
     "passage_counted_ns": Key("ns", "<= 10", "to the two millionth passage of a function since the last event, for each passage, in a node without stop points"),
     "passage_stopped_ns": Key("ns", "", "to the 20,000th, in a node with a breakpoint that is not hit"),
+    "gdb_record_full_ratio": Key("", "", "gdb's own `record full`: a slice of tests/bench/steps.c (two thousand calls) recorded by it / the same in gdb without"),
     "origin_hop_ms": Key("ms", "<= 500", "a hop of `origin`, on the ring of 8"),
 }
 
@@ -96,12 +101,50 @@ def gotos(bench: Bench, recording: pathlib.Path) -> dict[str, Number]:
         bench.note(f"{len(kept)} checkpoints of a run, {sum(each[3] for each in kept) >> 20} MiB")
     with session_of(bench, recording, False) as session:
         slow = []
-        for node, event in places(session, 2 if bench.quick else 5, 1):
+        for node, event in places(session, 2 if bench.quick else 9, 1):
             session.restart()
             slow.append(1000 * timed(lambda: session.goto(event, node=node)))
     memory = [each[3] / (1 << 20) / max(1, each[2]) for each in kept]
-    return {"goto_ms": median(times), "goto_p99_ms": worst(times), "goto_from_start_ms": median(slow), "checkpoint_ms_per_node": median(making),
+    return {"goto_ms": median(times), "goto_p99_ms": worst(times), "goto_from_start_ms": median(slow),
+            "goto_speedup": Number(median(slow).value / median(times).value), "checkpoint_ms_per_node": median(making),
             "checkpoint_mib_per_node": median(memory)}
+
+
+def redis_checkpoints(bench: Bench) -> dict[str, Number]:
+    """A Redis with 100 MB, and then requests, at random places of which checkpoints are made."""
+    recording = bench.path("large-redis-rec")
+    server = Redis(bench, recording=recording)
+    megabytes = 5 if bench.quick else 100
+    for at in range(0, megabytes * 1000, 1000):
+        ask(server.port, f"eval \"for i={at},{at + 999} do redis.call('set',i,string.rep('x',1000)) end\" 0")
+    set_and_get(bench, server.port, 1_000 if bench.quick else 10_000)
+    server.shut_down()
+    making, memory = [], []
+    with session_of(bench, recording) as session:
+        chance, last = random.Random(7), session.backend.total_events()
+        for _ in range(3 if bench.quick else 20):
+            node, event = session.backend.at_position(chance.randrange(last // 2, last * 9 // 10))
+            session.goto(event, node=node)
+            making.append(1000 * timed(session.checkpoint))
+        memory = [each[3] / (1 << 20) for each in session.backend.checkpoints()["kept"]]
+    return {"checkpoint_ms_redis": median(making), "checkpoint_mib_redis": median(memory)}
+
+
+def gdb_record_full(bench: Bench) -> Number:
+    """Functions are bound before, as gdb's recorder does not know the instructions by which the loader saves registers."""
+    program = bench.compile("steps.c")
+    ratios = []
+    for _ in range(1 if bench.quick else 5):
+        seconds = []
+        for record in ("", "record full"):
+            script = ["set confirm off", "set environment LD_BIND_NOW=1", "break tick", "run 2000", "delete", *([record] if record else []), "tbreak ready",
+                      "python import time; began = time.perf_counter()", "continue", "python print('took', time.perf_counter() - began)", "kill"]
+            text = bench.run(["gdb", "-nx", "-batch", *(word for line in script for word in ("-ex", line)), program], timeout=300)
+            if "Breakpoint" not in text or not (found := re.search(r"took ([\d.]+)", text)):
+                raise RuntimeError(f"gdb: {text[-1000:]}")
+            seconds.append(float(found[1]))
+        ratios.append(seconds[1] / seconds[0])
+    return median(ratios)
 
 
 def steps_back(bench: Bench, recording: pathlib.Path, name: str, function: str, commands: dict[str, str]) -> dict[str, Number]:
@@ -219,7 +262,8 @@ def run(bench: Bench) -> dict[str, Number]:
     redis, _, _ = record_redis(bench, lambda port: set_and_get(bench, port, 2_000 if bench.quick else 20_000))
     numbers = {"origin_hop_ms": origin(bench, small), **steps_back(bench, small, "ring", "process_data", RING_STEPS),
                **steps_back(bench, redis, "redis", "-pending read", REDIS_STEPS)}
-    numbers |= passages(bench)
+    numbers |= passages(bench) | redis_checkpoints(bench)
+    numbers["gdb_record_full_ratio"] = gdb_record_full(bench)
     numbers["forward_ratio_redis"] = forward_ratio(bench, redis)
     size = Size(nodes=8, seconds=8, kills=1, replays=1, period=250) if bench.quick else Size(nodes=62, seconds=60 if bench.short else 600, kills=4, replays=1)
     large = record_ring(bench, size).recording

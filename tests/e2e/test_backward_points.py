@@ -5,11 +5,10 @@ import random
 
 import pytest
 from debug_support import friday, opened, record_once  # noqa: F401
-from test_walks import FUNCTIONS, RECORDINGS
+from test_walks import FUNCTIONS, RECORDINGS, WATCHES
 
 pytestmark = pytest.mark.limit(600)
 
-WATCHES = {"ring": ("srv.seq", "srv.successor", "srv.node.id"), "threads": ("total",), "signals": ("handled_by_reader",)}
 CALLS = ("write", "read", "futex", "mmap", "sendto", "recvfrom", "wait4", "rt_sigaction", "exit_group", "close")
 IN_SAMPLE = ("ring", "forks")
 ENOUGH, MOST, PLACES = 3, 400, 6  # hits of a choice of stop points, and from how many of them the group goes back

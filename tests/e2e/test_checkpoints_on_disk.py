@@ -5,7 +5,9 @@ import json
 import os
 import random
 import shutil
+import signal
 import struct
+import threading
 import zlib
 
 import pytest
@@ -209,6 +211,35 @@ def test_a_state_that_differs_is_found_by_slices(held, recorder):
     assert f"the state after event {kept[2]['events']} is not what the checkpoint there holds" in failed.stdout
     table.write_bytes(good[:100] + bytes(8) + good[108:])
     assert "damaged" in cli(recorder, "verify", held, "--slices", "20", code=2).stdout
+
+
+def test_slices_say_what_a_replay_says(recorder, targets):
+    """That another process has written into a node's memory, and that a recording was cut off."""
+    recording = recorder.record([targets / "foreign_memory", "unseen"], name="it")
+    whole, slices = recorder.verify(recording), cli(recorder, "verify", recording.path, "--slices", "3")
+    notice = "noted while node 0 (it) was recorded: process "
+    assert notice in whole.stderr and notice in slices.stderr, slices
+    cut = [line for line in whole.stdout.splitlines() if "as far as it was recorded" in line]
+    assert cut and all(line in slices.stdout for line in cut), (whole.stdout, slices.stdout)
+    told = json.loads(cli(recorder, "verify", recording.path, "--slices", "3", "--json").stdout)
+    assert any("cut_off" in node for node in told["slices"][-1]["nodes"]) and any("notices" in each for each in told["slices"]), told
+
+
+@pytest.mark.parametrize("words", [["checkpoint", "--every", "0.2"], ["verify", "--slices", "4"], ["run", "--slices", "4", "SCRIPT"]], ids=lambda words: words[0])
+def test_ctrl_c(words, held, recorder, tmp_path):
+    """It ends soon, with nothing left behind, and the recording is as good as before."""
+    script = tmp_path / "script.py"
+    script.write_text("import friday\nneeds_past = False\nfriday.session.watch('srv.successor', lambda: None)\nfriday.session.run()\n")
+    words = [str(script) if word == "SCRIPT" else word for word in words]
+    for delay in (0.02, 0.1, 0.3, 0.6):
+        running = recorder.start([recorder.friday, *words, held])
+        threading.Event().wait(delay)
+        if running.alive():
+            running.interrupt()
+        done = running.finish(20)
+        assert done.returncode in (0, 2, 130, -signal.SIGINT), done
+        recorder.none_left()
+    assert "verified" in cli(recorder, "verify", held).stdout
 
 
 def test_of_another_recording(held, recorder, targets):

@@ -112,8 +112,11 @@ BACK = {
     "when": lambda session: session.when("srv.seq"),
     "reverse-finish": lambda session: session.step(1, "reverse-finish"),
     "reverse-next": lambda session: session.step(1, "reverse-next"),
+    "reverse-step": lambda session: session.step(1, "reverse-step"),
+    "reverse-stepi": lambda session: session.step(1, "reverse-stepi"),
+    "undo": lambda session: (session.goto(20, node=1), session.undo())[1],
 }
-QUICK = ("goto", "restart", "reverse-finish", "reverse-next")  # most often done before the interrupt comes
+QUICK = ("goto", "restart", "reverse-finish", "reverse-next", "reverse-step", "reverse-stepi", "undo")  # most often done before the interrupt comes
 
 
 @pytest.mark.parametrize("how", BACK)
@@ -141,3 +144,19 @@ def test_ctrl_c_while_it_goes_back(ring, opened, how):
         session.goto(mark)
         assert place(session) == before, delay
     assert interrupted or how in QUICK
+    session.close()
+    assert not (left := descendants()), left
+
+
+def test_back_of_a_node_that_has_not_started(ring, opened):
+    """There is nothing behind its start, and nothing happens."""
+    session = opened(ring)
+    session.set_checkpoints(True)
+    session.goto(3, node=0)
+    before = place(session)
+    late = next(node for node in session.every_node if session.backend.states()[int(node)] == "not started")
+    for how in ("reverse-stepi", "reverse-step", "reverse-finish"):
+        with pytest.raises(friday.NodeNotStarted):
+            session.step(late, how)
+    assert place(session) == before
+    assert session.run().kind == "end"

@@ -76,7 +76,7 @@ def check_recorded(target, native, recording):
 
 
 def each_target(unwanted=None):
-    marks = {"gap": pytest.mark.xfail(strict=True, reason="gap: not handled yet, see the limits in docs/record.md"), "full": pytest.mark.full}
+    marks = {"gap": pytest.mark.xfail(strict=True, reason="gap: not handled yet, see the limits in docs/determinism.md"), "full": pytest.mark.full}
     return [pytest.param(target, id=target.name, marks=[mark for option, mark in marks.items() if option in target.options])
             for target in TARGETS if unwanted not in target.options]
 

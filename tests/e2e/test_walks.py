@@ -20,6 +20,7 @@ FUNCTIONS = ("write", "read", "malloc", "memcpy", "epoll_wait", "sigaction", "pt
 STEPS = ("stepi", "nexti", "reverse-stepi", "reverse-nexti", "step", "next", "finish", "reverse-step", "reverse-next", "reverse-finish")
 WITHOUT_LINES = 4  # of these can be made in a program that has none: gdb's step there goes to the end of the function, one instruction after the other
 STRIPPED = ("postgres", "restarted")
+WATCHES = {"ring": ("srv.seq", "srv.successor", "srv.node.id"), "threads": ("total",), "signals": ("handled_by_reader",)}
 REGISTERS = ("rip", "rsp", *(f"r{name}" for name in ("ax", "bx", "cx", "dx", "si", "di", "bp", *range(8, 16))))
 CANNOT = (friday.Unsupported, friday.UsageError, friday.NodeNotStarted, friday.NodeEnded, friday.NoSymbol, friday.CallFailed)
 
@@ -70,7 +71,7 @@ IN_SAMPLE = ("ring", "threads")
 
 def moves_of(name):
     """A move takes a few milliseconds, but with the ten processes of PostgreSQL, or the events of Redis, a second."""
-    return {"redis": 200, "postgres": 150, "forks": 200}.get(name, 680)
+    return {"redis": 200, "postgres": 150, "forks": 200}.get(name, 890)  # 5,000 in all
 
 
 def registers_of(session, node):
@@ -109,8 +110,8 @@ def differences(there, before):
 
 
 class Walk:
-    def __init__(self, session, chance, steps):
-        self.session, self.chance, self.steps = session, chance, steps
+    def __init__(self, session, chance, steps, watches):
+        self.session, self.chance, self.steps, self.watches = session, chance, steps, watches
         self.places, self.events, self.came = {}, {}, {}  # what they are like, the events before them, and the moves that led there, by mark
         self.done = []  # what it has done, for who looks into a failure
 
@@ -164,8 +165,10 @@ class Walk:
         session, chance = self.session, self.chance
         if len(session.points) >= 4:
             return
-        if (kind := chance.choice(("break", "break", "event", "timer"))) == "break":
+        if (kind := chance.choice(("break", "break", "event", "timer", *(("watch",) * 2 if self.watches else ())))) == "break":
             session.breakpoint(f"-pending {chance.choice(FUNCTIONS)}")
+        elif kind == "watch":
+            session.watch(chance.choice(self.watches), nodes=[chance.choice(session.every_node)] if chance.random() < 0.5 else None)
         elif kind == "event":
             session.catch(f"syscall {chance.choice(('write', 'read', 'futex', 'close', 'brk'))}")
         else:
@@ -216,7 +219,7 @@ def test_a_walk_is_a_straight_replay(name, opened, tmp_path_factory, request):
     session = opened(recording)
     session.set_checkpoints(True)
     session.run()
-    walk = Walk(session, chance, STEPS[:WITHOUT_LINES] if name in STRIPPED else STEPS)
+    walk = Walk(session, chance, STEPS[:WITHOUT_LINES] if name in STRIPPED else STEPS, WATCHES.get(name))
     for number in range(moves_of(name) if full else 100):
         try:
             walk.move()

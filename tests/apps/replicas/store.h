@@ -22,8 +22,8 @@
 
 namespace replicas {
 
-constexpr int kBeat = 8;           // milliseconds between two heartbeats
-constexpr int kSpan = 100;         // heartbeats between two checkpoints
+constexpr int kBeat = 14;          // milliseconds between two heartbeats
+constexpr int kSpan = 57;          // heartbeats between two checkpoints
 constexpr int kCheckpoint = 300;   // milliseconds
 constexpr int kPatience = 120;     // milliseconds without a heartbeat after which node 1 wants to lead, and the others
 constexpr int kMorePatience = 60;  // so much later each
