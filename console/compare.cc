@@ -203,9 +203,9 @@ class Report {
 
   // Where the order is complete in a run.
   std::optional<std::string> mark_of(size_t run, const Order& order) const {
-    const auto at = completed_at(naming_.runs[run], order);
-    if (!at) return std::nullopt;
-    const TalkEvent& event = naming_.runs[run].talk->events[*at];
+    const auto events = events_of(naming_.runs[run], order);
+    if (events.empty()) return std::nullopt;
+    const TalkEvent& event = naming_.runs[run].talk->events[std::ranges::max(events)];
     return friday::text_of(Position(Mark{NodeId{event.node}, {event.event}}));
   }
 

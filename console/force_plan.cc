@@ -39,7 +39,7 @@ Result<const Finding*> finding_for(const ForceOptions& options, const Comparison
   const auto run = std::ranges::find(comparison.naming.runs, options.run, &NamedRun::number);
   if (run == comparison.naming.runs.end())
     return fail(ErrorCode::not_found, "what was said in run {} is not there any more", options.run);
-  const auto fits = [&](const Finding& each) { return completed_at(*run, each.order).has_value() == holds; };
+  const auto fits = [&](const Finding& each) { return events_of(*run, each.order).empty() != holds; };
   if (options.only > findings.size())
     return fail(ErrorCode::usage, "the comparison has {}: --only {} is none of them", counted(findings.size(), "order"),
                 options.only);

@@ -14,22 +14,29 @@ namespace {
 
 constexpr size_t kLeastOfKind = 3;   // runs that failed, and that passed
 constexpr size_t kMostExamples = 3;  // of a finding
-constexpr size_t kMostTimed = 3;     // orders of a form that are alike, of which it is asked when they are completed
+constexpr size_t kMostTimed = 10;    // orders of a form that are alike, of which it is asked when they are completed
 constexpr size_t kMostTimedRuns = 5;
 constexpr size_t kMostEqual = 10;  // findings with the same G that are put in the order of time
 
-// When an order is completed in failing runs: the mean share of the run's events that come before.
-double mean_completion(const Naming& naming, const Order& order) {
-  double sum = 0;
+// When an order comes true in failing runs: the mean share of the run's events before its last message, and before its
+// others, which is earlier where what a message causes stands in the place of the message.
+using When = std::pair<double, double>;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+When mean_completion(const Naming& naming, const Order& order) {
+  When sum{0, 0};
   size_t count = 0;
   for (const NamedRun& run : naming.runs) {
     if (!run.failed || count == kMostTimedRuns) continue;
-    const auto at = completed_at(run, order);
-    if (!at) continue;
-    sum += static_cast<double>(*at) / static_cast<double>(run.size());
+    const auto events = events_of(run, order);
+    if (events.empty()) continue;
+    const auto size = static_cast<double>(run.size());
+    sum.first += static_cast<double>(std::ranges::max(events)) / size;
+    for (const size_t event : events) sum.second += static_cast<double>(event) / size;
     count++;
   }
-  return count ? sum / static_cast<double>(count) : std::numeric_limits<double>::infinity();
+  const auto runs = static_cast<double>(count);
+  return count ? When{sum.first / runs, sum.second / runs} : When{kNever, kNever};
 }
 
 class Ranking {
@@ -45,7 +52,7 @@ class Ranking {
     for (size_t i = 0; i < scored_.size() && list.size() < most;) {
       size_t end = i;  // of those that are equally strong
       while (end < scored_.size() && end - i < kMostEqual && scored_[end].g > scored_[i].g - 1e-9) end++;
-      std::vector<std::pair<double, Finding>> equal;
+      std::vector<std::pair<When, Finding>> equal;
       for (; i < end; i++)
         if (!has_claim_ || is_claim(scored_[i])) equal.push_back(finding(scored_[i]));
       std::ranges::stable_sort(equal, {}, [](const auto& each) { return each.first; });
@@ -74,13 +81,12 @@ class Ranking {
   }
 
   // With when it is completed.
-  std::pair<double, Finding> finding(const Scored& scored) const {
+  std::pair<When, Finding> finding(const Scored& scored) const {
     const Candidate& candidate = candidates_.list[scored.candidate];
-    std::vector<std::pair<double, Order>> timed;
+    std::vector<std::pair<When, Order>> timed;
     std::map<Order::Form, size_t> of_form;
     for (const Order& order : candidate.orders)
-      timed.emplace_back(of_form[order.form]++ < kMostTimed ? mean_completion(naming_, order)
-                                                            : std::numeric_limits<double>::infinity(),
+      timed.emplace_back(of_form[order.form]++ < kMostTimed ? mean_completion(naming_, order) : When{kNever, kNever},
                          order);
     std::ranges::stable_sort(timed, {}, [](const auto& each) { return each.first; });
     Finding out{.order = timed[0].second,

@@ -26,7 +26,7 @@ bool is_named(const NamedRun& run, size_t event, uint32_t name) {
 // Whether in some of the runs in which the order comes true a message with this name stands before the first one of it.
 bool comes_before(const Naming& naming, const Order& order, bool holds, uint32_t first, uint32_t name) {
   for (const NamedRun& run : naming.runs) {
-    if (completed_at(run, order).has_value() != holds) continue;
+    if (!events_of(run, order).empty() != holds) continue;
     bool before = false;
     for (size_t event = 0; event < run.size(); event++) {
       if (is_named(run, event, first)) {
@@ -62,7 +62,7 @@ Result<std::optional<ForcedOrder>> forced_order(const Naming& naming, const Orde
   if (order.has_three() && !holds) out.kept_out = {all[1]};
   for (size_t step : steps) out.steps.push_back(all[step]);
   const auto run = std::ranges::find(naming.runs, as_in, &NamedRun::number);
-  if (order.form == Order::Form::pair && run != naming.runs.end() && completed_at(*run, order).has_value() == holds) {
+  if (order.form == Order::Form::pair && run != naming.runs.end() && !events_of(*run, order).empty() == holds) {
     // If x comes before y, it is the first x, behind which the next y comes. If none does, x comes behind the last y.
     const uint32_t count = count_before(*run, order.names[0], order.names[1]);
     out.before = holds ? std::vector<uint32_t>{0, count} : std::vector<uint32_t>{std::max(count, 1u) - 1, 0};

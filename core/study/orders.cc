@@ -490,7 +490,16 @@ std::vector<size_t> events_of_segment(const NamedRun& run, const Order& order) {
   return found;
 }
 
-// The events that have the order's names there, in the order of Order::names.
+}  // namespace
+
+Candidates orders_of(const Naming& naming) {
+  auto of_three = std::async(std::launch::async, [&] { return Orders(naming).of_three(); });
+  Candidates out = Orders(naming).of_two_and_of_words();
+  Grouping(out).add(of_three.get());
+  return out;
+}
+Candidates contents_of(const Naming& naming) { return Orders(naming).contents(); }
+
 std::vector<size_t> events_of(const NamedRun& run, const Order& order) {
   switch (order.form) {
     case Order::Form::pair: return events_of_pair(run, order);
@@ -503,21 +512,6 @@ std::vector<size_t> events_of(const NamedRun& run, const Order& order) {
   for (size_t event = 0; event < run.size(); event++)
     if (has_name(run, event, order.names[0])) return {event};
   return {};
-}
-
-}  // namespace
-
-Candidates orders_of(const Naming& naming) {
-  auto of_three = std::async(std::launch::async, [&] { return Orders(naming).of_three(); });
-  Candidates out = Orders(naming).of_two_and_of_words();
-  Grouping(out).add(of_three.get());
-  return out;
-}
-Candidates contents_of(const Naming& naming) { return Orders(naming).contents(); }
-
-std::optional<size_t> completed_at(const NamedRun& run, const Order& order) {
-  const auto events = events_of(run, order);
-  return events.empty() ? std::nullopt : std::optional(std::ranges::max(events));
 }
 
 }  // namespace friday

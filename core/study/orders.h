@@ -56,7 +56,7 @@ Candidates orders_of(const Naming& naming);
 // The same of the messages themselves: whether a run has such a one, or none.
 Candidates contents_of(const Naming& naming);
 
-// The event of the run with which the order is complete; none if it does not hold there, and of an absence.
-std::optional<size_t> completed_at(const NamedRun& run, const Order& order);
+// The events of the run that are the order's messages; none if it does not hold there, and of an absence.
+std::vector<size_t> events_of(const NamedRun& run, const Order& order);
 
 }  // namespace friday

@@ -73,7 +73,7 @@ def test_the_guilty_order_is_the_first_finding(recorder, tmp_path):
     first = answer["orders"][0]
     assert is_price_between(first) and first["p"] <= 0.005, answer["orders"]
     # Where another customer's cart is filled in between, the message before is that one.
-    assert first["failing_with"] >= 0.8 * sum(row["result"] == "FAILED" for row in rows), answer
+    assert first["failing_with"] > 0.5 * sum(row["result"] == "FAILED" for row in rows), answer
     # The mark stands where the order is complete: the second look at the price is sent there.
     example = first["failing"][0]
     node, event = example["mark"].split("#")

@@ -149,7 +149,7 @@ class Cluster {
     std::mt19937 plan(work);
     for (uint32_t client = 0; client < kClients; client++)
       for (unsigned i = plan() % 6; i > 0; i--)
-        todo_[client].push_back({kClients + plan() % 2, plan() % 3 == 0, plan() % 2 == 0});
+        todo_[client].push_back({kClients + static_cast<uint32_t>(plan() % 2), plan() % 3 == 0, plan() % 2 == 0});
     while (step() || (forcing_ && do_without())) {}
   }
 
