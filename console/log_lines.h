@@ -47,6 +47,7 @@ class LinePrinter {
   }
   void print_json(NodeId node, double seconds, const OutputLine& line) {
     nlohmann::json out = {{"seconds", seconds},
+                          {"mark", fmt::format("{}#{}", node.value, line.event)},
                           {"node", node.value},
                           {"name", name_of(node)},
                           {"stream", line.stream == 1 ? "out" : "err"},

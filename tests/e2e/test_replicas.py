@@ -97,3 +97,22 @@ def test_a_careful_leader_counts_nobody_who_has_not_acknowledged(recorder, build
     assert code == 0 and said.endswith(" 0 lost") and not truth
     assert predicate(recorder, recording.path, "acknowledged", *ACKNOWLEDGED) == (0, [])
     assert predicate(recorder, recording.path, "log_prefix", *LOG, "--committed", "store->committed_") == (0, [])
+
+
+@pytest.mark.full
+@pytest.mark.limit(900)
+def test_until_it_fails(recorder, tmp_path):
+    """As docs/sometimes.md does it: a run that has lost an entry is found, the console finds the line, and so does the predicate."""
+    group = tmp_path / "store.toml"
+    group.write_text((SOURCE.parent / "store.toml").read_text().replace("build/release/", f"{recorder.friday.parent.parent}/"))
+    runs = tmp_path / "runs"
+    done = recorder.run([recorder.friday, "record", "-o", runs, "-j", "2", "--until-failure", "150", "--keep", "failed", "--group", group], cwd=ROOT, timeout=800)
+    assert done.returncode == 1, done
+    failed = next(row for row in map(json.loads, (runs / "runs.jsonl").read_text().splitlines()) if row["result"] == "FAILED")
+    run = runs / f"run-{failed['run']}"
+    value, index = re.search(r"^lost: n\d acknowledged (\d+) as entry (\d+)", (run / "check.log").read_text(), re.M).groups()
+    commands = [f"break acknowledged_by if request.value == {value} && !reply.ok", "continue", "print reply.ok", "print reply.term > term_", "next", "continue"]
+    asked = recorder.run([recorder.friday, "replay", run, "--batch", *(word for command in commands for word in ("-ex", command))])
+    assert asked.returncode == 0 and "acknowledged_by (" in asked.stdout and f"{LINE}\t" in asked.stdout and "$2 = true" in asked.stdout.replace("$2 = 1", "$2 = true"), asked
+    code, violations = predicate(recorder, run, "acknowledged", *ACKNOWLEDGED)
+    assert code == 1 and int(index) in {entry for entry, _ in explained(violations)}

@@ -47,7 +47,7 @@ static bool put(uint64_t value) {
 }
 
 int main(int argc, char** argv) {
-  int entries = 100, paced = 7;
+  int entries = 100, paced = 12;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (!strcmp(argv[i], "--entries")) entries = atoi(argv[i + 1]);
     if (!strcmp(argv[i], "--paced")) paced = atoi(argv[i + 1]);

@@ -40,7 +40,7 @@ static Options options_of(int argc, char** argv) {
 
 static void serve(Socket socket) {
   Message request;
-  while (socket.receive(request) && socket.send(store->answer(request))) continue;
+  while (socket.receive(request) && !store->answers_nobody() && socket.send(store->answer(request))) continue;
 }
 
 int main(int argc, char** argv) {

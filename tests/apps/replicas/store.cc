@@ -107,7 +107,10 @@ void Store::commit() {
 
 void Store::check_point() {
   std::unique_lock lock(mutex_);
-  if (role_ == Role::leader) pause_ms(kCheckpoint);  // a slow disk
+  if (role_ != Role::leader) return;
+  writes_ = true;
+  pause_ms(kCheckpoint);  // a slow disk
+  writes_ = false;
 }
 
 void Store::beat_once(std::vector<Peer>& peers) {

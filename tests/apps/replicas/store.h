@@ -2,8 +2,9 @@
 // tells the client that it is stored when a majority has it. A thread of its own sends heartbeats. When they stay away,
 // the others elect a new leader, who has a higher term; a node refuses what it gets from a leader of an older term.
 //
-// Every SPAN beats the leader writes a checkpoint. That takes longer than the others wait for a heartbeat, so each
-// checkpoint costs a leader its term, and it does not know that until the first heartbeat behind it is refused.
+// Every SPAN beats the leader writes a checkpoint, and answers nobody meanwhile. That takes longer than the others wait
+// for a heartbeat, so each checkpoint costs a leader its term, and it does not know that until the first heartbeat
+// behind it, its own or that of the next leader.
 //
 // The planted fault: a reply says how many entries the follower has, and the leader takes each reply for an
 // acknowledgement, also one that refuses. A leader that was replaced during its checkpoint tells a client that its
@@ -12,6 +13,7 @@
 // that it had told a client of writes it to its truth file.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -22,8 +24,8 @@
 
 namespace replicas {
 
-constexpr int kBeat = 14;          // milliseconds between two heartbeats
-constexpr int kSpan = 57;          // heartbeats between two checkpoints
+constexpr int kBeat = 25;          // milliseconds between two heartbeats
+constexpr int kSpan = 32;          // heartbeats between two checkpoints
 constexpr int kCheckpoint = 300;   // milliseconds
 constexpr int kPatience = 120;     // milliseconds without a heartbeat after which node 1 wants to lead, and the others
 constexpr int kMorePatience = 60;  // so much later each
@@ -47,6 +49,7 @@ class Store {
   explicit Store(Options options);
 
   Message answer(const Message& request);
+  bool answers_nobody() const { return writes_; }
 
   // Threads, which run until the program ends.
   void send_heartbeats();
@@ -57,6 +60,7 @@ class Store {
   void write_log();
 
   Options options_;
+  std::atomic<bool> writes_ = false;  // a checkpoint
   std::mutex mutex_;
   std::condition_variable changed_;
   Role role_ = Role::follower;
