@@ -154,8 +154,9 @@ Backward::Found Backward::count(const Stop& stop) {
   return {session_.events_done(), mark, ++count.hits};
 }
 
-// Runs to the next hit, or to the target, without one to the end or to the place if `near_`. The stop is of the kind
-// `reached` if it is no hit and the place or the target is reached. With `hits_first`, hits at the target are found.
+// Runs to the next hit, at most to `target`; without a target, at most to the place that the search goes back from, or
+// to the end of the recording. The stop is of the kind `reached` if it is no hit. With `hits_first`, hits at the target
+// itself are found, too.
 Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::optional<Found>& last, bool& is_hit,
                                    bool hits_first) {
   is_hit = false;
@@ -177,7 +178,7 @@ Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::option
   return std::move(stop);
 }
 
-// Runs to the target, without one to the end or to the place if `near_`. `last` becomes the last hit on the way.
+// Runs as far as run_on() does, over all hits. `last` becomes the last one of them.
 Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optional<Found>& last, bool hits_first) {
   for (bool is_hit = false;;) {
     FRIDAY_TRY(stop, run_on(target, last, is_hit, hits_first));

@@ -147,7 +147,7 @@ void Collector::look_at_sharers(Sharers& sharers, int64_t now) {
   if (sharers.obstacle.empty() && other != sharers.nodes.end() && std::ranges::any_of(sharers.nodes, is_meant))
     sharers.obstacle = fmt::format("not all that share memory with it are meant, such as {} (process {})",
                                    (*other)->origin.name, (*other)->pid);
-  // What is to stay on standby does so anyway.
+  // Processes that stay on standby need not begin with the others.
   std::erase_if(sharers.nodes, [this](const Node* node) { return node->on_standby && !is_wanted(node->origin); });
   for (Node* node : sharers.nodes) tell_obstacle(*node, sharers.obstacle);
   if (!sharers.obstacle.empty()) return look_at_cuts_soon(kObstacleAgain);
@@ -176,7 +176,7 @@ void Collector::tell_obstacle(Node& node, const std::string& obstacle) {
   if (std::exchange(node.cut_notice, text) != text) describe_soon(node);
 }
 
-// What a process that shall go on in another trace is told, as long as it is not called.
+// What FileHeader::wanted of a process is while it waits for those with which it shall begin a new trace.
 format::Wanted Collector::wanted_of(const Node& node) const {
   return is_wanted(node.origin) ? format::kPartInAnyCase : format::kNothing;
 }

@@ -29,8 +29,8 @@ class Receipts {
   void expect(uint64_t inode, Ticket ticket, uint64_t end);
   void forget(Ticket ticket);
   void clear() { expected_.clear(); }
-  // What has happened at an end since the last look, also if it had before it was expected: each message is first
-  // received, and then handled, with which it is no longer expected. What is next is told by the shim.
+  // What has happened at an end since the last look, or before the message was expected. Each message is told once as
+  // received and once as handled, and is not expected any more then. The shim tells when it is worth to look again.
   std::vector<News> look(uint64_t inode);
   // The ends at which something is expected.
   std::vector<uint64_t> ends() const;

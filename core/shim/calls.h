@@ -155,13 +155,14 @@ struct Offered {
   uint64_t control = 0;  // of a message's control data (msg_controllen)
 };
 
-// ---- reached.cc: what a call has written that came to memory which it could not write
-// Adds those of `size` bytes at `address` that are before the first page that cannot be written.
+// ---- reached.cc: what a call has written before it came to memory that cannot be written
+// Adds the part of `size` bytes at `address` that lies before the first page that cannot be written.
 void write_reached(EventWriter& writer, uint64_t address, uint64_t size);
-// The same of a call that has not failed, which was to write as many bytes more. Nothing, if all can be read.
+// The same for a call that has succeeded, of the `size` bytes behind its result, which it would have written, too.
+// Adds nothing if all of them can be read.
 void write_behind(EventWriter& writer, uint64_t address, uint64_t size);
 void write_behind(EventWriter& writer, const IoVec* iov, uint64_t count, uint64_t done);  // behind `done` bytes of it
-// All that a call of the table can have written before it failed so.
+// Whether the call has failed because it came to memory that cannot be written, and may have written some before.
 bool reached_in_part(const CallFrame* frame, long result);
 void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Offered& offered);
 // What a call can have written behind its result. One that has written something before it came to such memory does
@@ -202,7 +203,8 @@ extern uint64_t output_limit;  // HelloReply::output_mib, in bytes
 void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
 
 // ---- inputs.cc
-// A hash of the memory that the call reads; 0 if it reads none. `contents`: on the way, that of its payload.
+// A hash of the memory that the call reads; 0 if it reads none. `contents` gets the hash of its payload, which is made
+// in the same pass.
 uint64_t input_hash(const CallInfo& info, const CallFrame* frame, Contents* contents = nullptr);
 
 // ---- codes.cc: calls for which a code among their arguments says what they write

@@ -369,8 +369,9 @@ static bool is_to_stand_by() {
 
 static uint64_t begun_with;  // how many events the trace had when its current part began
 
-// A forked child begins as a copy of its parent, so as long as it has no image of its own, its parent's part is kept.
-// And processes that share memory begin together, whoever of them has news.
+// Whether the process shall begin another part. A forked child is replayed as a copy of its parent until it has an
+// image of its own, so until then the parent's part cannot be dropped. Processes that share memory begin parts
+// together, even if only one of them has recorded something new.
 static bool has_news() {
   const FileHeader& header = *trace_header();
   return on_standby || is_to_stand_by() || group_member() || header.wanted == kPartInAnyCase ||
@@ -400,7 +401,7 @@ static void describe_image(const CallFrame* frame, const ThreadArea* area, Told*
   first_thread = area->number;
 }
 
-// The process goes on in another trace, with `room` for an image. Null: it does; else why it cannot.
+// The process goes on in another trace, with `room` for an image. Returns null, or why it cannot.
 static const char* enter_trace(uint64_t room, PartFor what) {
   int fd = -1;
   if (!collector_part(room, what, &fd)) return "there is no room for another trace";
@@ -428,7 +429,7 @@ static const char* begin_schedule() {
   return nullptr;
 }
 
-// From here on nothing is recorded, until a part is wanted again. Null: so it is; else why it cannot be.
+// From here on nothing is recorded, until a part is wanted again. Returns null, or why that is not possible.
 static const char* begin_standby() {
   shape_stands_by();
   if (const char* why = enter_trace(0, PartFor::standby)) return why;
@@ -478,7 +479,7 @@ static Prepared prepare(const CallFrame* frame, const ThreadArea* area) {
   return {copies && !room_is_ready() ? "there is no room for its image yet" : nullptr, copies};
 }
 
-// The process goes on in a new trace, which begins with its image. Null: it does; else why it cannot.
+// The process goes on in a new trace, which begins with its image. Returns null, or why it cannot.
 static const char* enter_part(const CallFrame* frame, const ThreadArea* area, bool copies) {
   static Told own;
   const uint64_t room = copies ? image_bound() : 0;  // on standby they have run until here

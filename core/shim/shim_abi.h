@@ -550,14 +550,14 @@ struct ModuleReply {
   Site sites[];
 };
 
-// A shared object of which processes that go on in new traces together have mapped something.
+// A shared object that is mapped by processes which begin new traces together.
 struct ObjectBefore {
   uint64_t device, inode;  // as /proc/PID/maps shows them
   uint64_t file_device;    // as stat(2) shows it
   uint64_t size;           // of the object in bytes
   uint32_t is_segment;     // not 0: a System V segment, whose id is `inode`
   uint32_t is_nameless;    // not 0: its path in /proc/PID/maps is none
-  uint32_t in_memory;      // not 0: of its pages, those that are not resident (mincore(2)) were never written to
+  uint32_t in_memory;      // not 0: pages of it that are not resident (mincore(2)) were never written to
   uint32_t reserved;
 };
 inline constexpr uint32_t kMostObjectsBefore = 1024;

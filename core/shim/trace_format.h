@@ -104,8 +104,8 @@ struct FileHeader {
   uint32_t packing;                // 1: blocks that the program has left may move to the compressed file
   uint32_t imaged;    // 1: the records before `image_end` are complete. Stored by the process that writes them
   uint64_t checksum;  // once the node has ended: XXH3-64 of the header page with this field zero; 0: there is none
-  // Of a part whose image a copy of the process writes, while the process itself writes behind this offset; 0: there is
-  // no such copy.
+  // Where the image of a part ends, if a forked copy of the process writes it: the process itself writes its records
+  // behind this offset meanwhile. 0: no copy writes it.
   uint64_t image_end;
   uint64_t image_room;  // bytes that the collector has ready for the image of the next part; ~0: it can make none ready
   uint32_t first_bytes;  // kFeatureSchedule: how many bytes of a message are kept, fewer than 65536

@@ -27,8 +27,8 @@ class Betweens {
   // False if there is so much between the messages of the run that not all was seen.
   bool see(size_t run);
 
-  // Calls f(names, is_general, inside, could) for each order that was seen: by the names for several alike if
-  // `is_general`; the runs in which it holds, and those with its two sends.
+  // Calls f(names, is_general, inside, could) for each order that was seen. `is_general`: its names stand for several
+  // roles that are alike. `inside`: the runs in which it holds; `could`: those that have its two sends.
   template <typename F>
   void for_each(F f) const {
     for (const Table* table : {&by_name_, &by_general_})
@@ -69,7 +69,7 @@ class Betweens {
   // The segments of two sends, by all names of each of them.
   struct Ends {
     std::vector<Segment*> by_name, by_general;
-    size_t run = ~size_t{0};  // the one that had such sends last
+    size_t run = ~size_t{0};  // the last run with such sends
     size_t seen = 0;          // in seen_: which names stood between them in that run
   };
 

@@ -19,8 +19,8 @@ class Descent {
   // `roots`: the program and its children (node ids).
   Descent(const Schedule& schedule, const FactSet& facts, const std::set<uint32_t>& roots);
 
-  // Whether a message that was sent or received there counts. A stream does as a whole, of others each message for
-  // itself.
+  // Whether a message that was sent or received on the channel descends. All messages of a stream do if one does; of
+  // datagrams each one is decided for itself.
   bool has(uint32_t channel, const Transfer& transfer) const;
 
  private:

@@ -363,21 +363,25 @@ class Namer {
   }
 
   // Of a failing run nothing counts that happens later than any passing run lasts: who waits for an answer that does
-  // not come sees more of everything than who does not wait. A run lasts from its first message on, as programs may be
-  // slow to begin.
+  // not come sees more of everything than who does not wait. The time of a failing run begins with its first message,
+  // as programs may be slow to begin; that of a passing one with its programs, so that some milliseconds make no
+  // difference.
   void find_lengths() {
-    const auto since_first = [](const StudiedRun& run) {
-      return [first = run.talk.events.empty() ? 0 : static_cast<uint64_t>(run.talk.events.front().ns)](
-                 const TalkEvent& event) { return static_cast<uint64_t>(event.ns) - first; };  // any number in a file
-    };
-    std::optional<uint64_t> longest;
-    for (const StudiedRun& run : runs_)
-      if (!run.failed && !run.talk.events.empty())
-        longest = std::max(longest.value_or(0), since_first(run)(run.talk.events.back()));
+    uint64_t longest = 0;
+    bool is_one_passed = false;
+    for (const StudiedRun& run : runs_) {
+      if (run.failed || run.talk.events.empty()) continue;
+      is_one_passed = true;
+      longest = std::max(longest, static_cast<uint64_t>(std::max<int64_t>(0, run.talk.events.back().ns)));
+    }
     for (const StudiedRun& run : runs_) {
       const auto& events = run.talk.events;
-      const auto end =
-          run.failed && longest ? std::ranges::upper_bound(events, *longest, {}, since_first(run)) : events.end();
+      const uint64_t first = events.empty() ? 0 : static_cast<uint64_t>(events.front().ns);
+      const auto since_first = [first](const TalkEvent& event) {  // a file may say any number
+        return static_cast<uint64_t>(event.ns) - first;
+      };
+      const bool is_cut = run.failed && is_one_passed;
+      const auto end = is_cut ? std::ranges::upper_bound(events, longest, {}, since_first) : events.end();
       lengths_.push_back(static_cast<size_t>(end - events.begin()));
     }
   }

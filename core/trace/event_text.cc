@@ -1,6 +1,7 @@
 #include "core/trace/event_text.h"
 
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cstring>
@@ -79,7 +80,7 @@ std::string result_text(const EventView& event) {
 std::string clock_text(const EventView& event) {
   if (!event.is_clock()) return {};
   return fmt::format("  {}.{:0{}}", event.clock_seconds(), event.clock_fraction(),
-                     event->call == 96 /* gettimeofday */ ? 6 : 9);
+                     event->call == SYS_gettimeofday ? 6 : 9);
 }
 
 std::string address_text(const EventView& event, PartView part) {
