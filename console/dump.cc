@@ -194,11 +194,8 @@ Result<void> dump_node(const TraceReader& reader, const Schedule* schedule, cons
     const EventView event = cursor.record().event();
     const auto seconds = seconds_at(schedule, reader.node(), event);
     if (!chosen.takes(event, seconds, channels, cursor.record().offset())) continue;
-    if (as_json) {
-      nlohmann::json told = event_json(event, seconds, channels, cursor.record().offset());
-      told["mark"] = text_of(Position(Mark{reader.node(), {event->index}}));
-      say_json(told, -1);
-    } else print_event(event, seconds, channels);
+    if (as_json) say_json(event_json(reader.node(), event, seconds, channels, cursor.record().offset()), -1);
+    else print_event(event, seconds, channels);
   }
   if (cursor.error()) return std::unexpected(*cursor.error());
   return {};

@@ -217,9 +217,6 @@ void add_force_command(CLI::App& app, int* status) {
                    "messages that are waited for, with --whole; stop ends the run, as not forced; wait waits on")
       ->check(CLI::IsMember({"let-go", "skip", "stop", "wait"}));
   add_class_options(*command, options->ignored, options->classes);
-  for (const char* other :
-       {"study", "--order", "--only", "--whole", "--until", "--patience", "--when-stuck", "--ignore", "--class"})
-    join->excludes(command->get_option(other));
   command->add_flag("--json", options->as_json, "Print the result as JSON");
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the single runs");
   command->footer(
@@ -228,7 +225,17 @@ void add_force_command(CLI::App& app, int* status) {
       "answered\n"
       "  friday force --order ORDER.json --group GROUP.toml -o DIR\n"
       "  friday force STUDY 2 --live REC");
-  command->callback([options, status] { *status = run_force(*options); });
+  command->callback([options, status, command] {
+    for (const char* other :
+         {"study", "--order", "--only", "--whole", "--until", "--patience", "--when-stuck", "--ignore", "--class"})
+      if (!options->join.empty() && command->count(other)) {
+        *status = complain("force", Error{ErrorCode::usage, fmt::format("--join takes the order as the command that "
+                                                                        "listens has it: leave {} away",
+                                                                        other)});
+        return;
+      }
+    *status = run_force(*options);
+  });
 }
 
 }  // namespace friday

@@ -69,6 +69,15 @@ class Asked {
     return std::nullopt;
   }
 
+  // Why the recorder takes no part in the order any more, other than that all its programs have ended.
+  std::optional<std::string> failure() const {
+    const auto state = read_live_order_state(recording_);
+    const bool lives = recorder_lives(program_), is_over = state && state->id == id_ && state->stage == Stage::over;
+    if (is_over && lives) return state->why;
+    if (!is_over && !lives) return fmt::format("the recorder of {} has ended", recording_);
+    return std::nullopt;
+  }
+
  private:
   std::string recording_, id_;
   NodeInfo program_;
@@ -158,10 +167,18 @@ using Outcome = std::function<std::optional<JudgeServer::Outcome>()>;
 
 // What becomes of an order whose judge is elsewhere: also when the programs of this machine have ended before. None if
 // it was interrupted.
-std::optional<LiveOrderState> await_elsewhere(const Outcome& outcome, const Interrupts& interrupts) {
+std::optional<LiveOrderState> await_elsewhere(const Asked& asked, const Outcome& outcome,
+                                              const Interrupts& interrupts) {
+  constexpr auto kLongestNews = 3s;  // of what has happened to this machine's recorder
+  std::optional<Clock::time_point> failed;
   while (!interrupts.came()) {
     if (const auto over = outcome())
       return LiveOrderState{.id = {}, .stage = Stage::over, .came_true = over->came_true, .why = over->why};
+    const auto why = asked.failure();
+    if (!why) failed.reset();
+    else if (!failed) failed = Clock::now();
+    if (failed && Clock::now() - *failed > kLongestNews)
+      return LiveOrderState{.id = {}, .stage = Stage::over, .came_true = false, .why = *why};
     pollfd wake{interrupts.fd(), POLLIN, 0};
     (void)poll(&wake, 1, kLookAgainMs);
   }
@@ -180,14 +197,14 @@ Result<int> force_here(const ForceOptions& options, const Programs& programs, co
   if (prepared) {
     FRIDAY_TRY_VOID(asked.switch_on(options.record));
     FRIDAY_TRY(forcing, asked.await(Stage::forcing, interrupts, kLongestAnswer));
-    if (forcing && !options.quiet && !options.as_json) {
+    if (forcing && forcing->stage == Stage::forcing && !options.quiet && !options.as_json) {
       say("The programs {}take part; Ctrl-C lets everything go.\n", elsewhere ? "of this machine " : "");
       fflush(stdout);
     }
   }
   std::optional<LiveOrderState> over;
   if (elsewhere) {
-    over = await_elsewhere(elsewhere, interrupts);
+    over = await_elsewhere(asked, elsewhere, interrupts);
   } else {
     FRIDAY_TRY(told, asked.await(Stage::over, interrupts, std::nullopt));
     over = std::move(told);

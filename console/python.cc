@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <sstream>
 
@@ -32,6 +33,22 @@ Result<void> initialize() {
   return {};
 }
 
+// A signal that is blocked as long as this object exists.
+class SignalHeld {
+ public:
+  explicit SignalHeld(int signal) {
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, signal);
+    pthread_sigmask(SIG_BLOCK, &one, &before_);
+  }
+  ~SignalHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalHeld(const SignalHeld&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 void extend_path() {
   py::list path = py::module_::import("sys").attr("path");
   py::list first;
@@ -59,6 +76,8 @@ std::string summary(const py::error_already_set& error) {
 }
 
 Result<std::unique_ptr<PythonRuntime>> PythonRuntime::start() {
+  // A Ctrl-C meanwhile would look like a Python that is not whole. It comes to what is imported next.
+  const SignalHeld held(SIGINT);
   FRIDAY_TRY_VOID(initialize());
   std::unique_ptr<PythonRuntime> runtime(new PythonRuntime);
   try {

@@ -255,7 +255,7 @@ void bind_event(py::module_& module) {
       .def_property_readonly("text", [](const PyEvent& e) { return event_line(e.view); })
       .def("json", [](const PyEvent& e) {
         const double seconds = static_cast<double>(e.time.time.l - e.time.origin) / 1e9;
-        return event_json(e.view, seconds, e.trace->channels, e.offset)
+        return event_json(e.time.time.node, e.view, seconds, e.trace->channels, e.offset)
             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       });
 }

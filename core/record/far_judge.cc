@@ -53,7 +53,9 @@ void FarJudge::arm() {
 void FarJudge::leave(const std::string& why) {
   if (over_) return;
   if (!kept_.empty()) return give_up(why);
+  constexpr int kLongestMs = 1000;
   link_->send({{"is", "leaves"}});
+  (void)link_->flush_all(kLongestMs);
   end(false, why);
 }
 
@@ -107,7 +109,9 @@ void FarJudge::lost(Ticket ticket) {
 
 void FarJudge::give_up(const std::string& why) {
   if (over_) return;
+  constexpr int kLongestMs = 1000;
   link_->send({{"is", "give up"}, {"why", why}});
+  (void)link_->flush_all(kLongestMs);
   end(false, why);
 }
 

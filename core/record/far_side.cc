@@ -4,8 +4,14 @@
 
 namespace friday {
 
-FarSide::FarSide(FarJudge& judge, shim::ShapeArea& area, std::span<const SocketSpace> spaces, Programs programs)
-    : judge_(judge), area_(area), spaces_(spaces), programs_(std::move(programs)), receipts_(area) {}
+FarSide::FarSide(FarJudge& judge, shim::ShapeArea& area, std::span<const SocketSpace> spaces, Programs programs,
+                 std::chrono::nanoseconds patience)
+    : judge_(judge),
+      area_(area),
+      spaces_(spaces),
+      programs_(std::move(programs)),
+      patience_(patience),
+      receipts_(area) {}
 
 void FarSide::look() {
   for (const FarJudge::Question& question : judge_.questions()) {
@@ -64,18 +70,22 @@ std::optional<uint64_t> FarSide::measure(Asked& asked) const {
 bool FarSide::try_answer(Asked& asked) {
   using Kind = FarJudge::Question::Kind;
   constexpr unsigned kEnough = 5;  // looks
-  constexpr std::chrono::milliseconds kBetween(1), kLongestCount(100), kLongest(5000);
+  constexpr std::chrono::milliseconds kBetween(1), kLongestCount(100);
   const Clock::time_point now = Clock::now();
   const FarJudge::Question& question = asked.question;
   if (now - asked.looked < kBetween) return false;
   asked.looked = now;
+  if (question.kind == Kind::quiet && !programs_.is_kept(question.ticket)) {
+    judge_.answer(question, {});
+    return true;
+  }
   const auto found = measure(asked);
   // A message that is kept behind others waits for these; the judge has the patience.
   if (!found && question.kind == Kind::quiet && !programs_.next_on(question.ticket)) asked.since = now;
   asked.times = !found ? 0 : asked.times && *found == asked.measured ? asked.times + 1 : 1;
   if (found) asked.measured = *found;
   if (asked.times < kEnough) {
-    if (now - asked.since < (question.kind == Kind::count ? kLongestCount : kLongest)) return false;
+    if (now - asked.since < (question.kind == Kind::count ? kLongestCount : patience_)) return false;
     judge_.answer(question, {});
     return true;
   }

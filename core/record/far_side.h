@@ -27,8 +27,11 @@ class FarSide {
     std::function<bool(uint64_t inode)> is_gone;          // no program has it any more
     // The connection of a message that is the next one to be sent there; none: others are before it.
     std::function<const KnownConnection*(MessageJudge::Ticket)> next_on;
+    std::function<bool(MessageJudge::Ticket)> is_kept;  // it was neither sent nor lost
   };
-  FarSide(FarJudge& judge, shim::ShapeArea& area, std::span<const SocketSpace> spaces, Programs programs);
+  // `patience`: how long an answer may take.
+  FarSide(FarJudge& judge, shim::ShapeArea& area, std::span<const SocketSpace> spaces, Programs programs,
+          std::chrono::nanoseconds patience);
 
   void look();                // at all that is asked and expected
   bool told(uint64_t inode);  // kHandled; false: of no end that is expected here
@@ -53,6 +56,7 @@ class FarSide {
   shim::ShapeArea& area_;
   std::span<const SocketSpace> spaces_;
   Programs programs_;
+  std::chrono::nanoseconds patience_;
   Receipts receipts_;  // by the numbers of questions
   std::vector<Asked> asked_;
   std::map<uint64_t, uint64_t> expected_;  // inodes by numbers of questions

@@ -7,6 +7,7 @@
 #include <poll.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -91,6 +92,18 @@ void JudgeLink::flush() {
   if (all_is_sent() || sent_ > kMostOfStranger) unsent_.erase(0, std::exchange(sent_, 0));
   if (unsent_.size() > kMostUnsent) fail_with("it takes nothing any more");
 }
+
+bool JudgeLink::flush_all(int timeout_ms) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  for (flush(); !all_is_sent() && !is_gone() && std::chrono::steady_clock::now() < end; flush()) {
+    constexpr int kLookAgainMs = 10;
+    pollfd room{fd(), POLLOUT, 0};
+    (void)poll(&room, 1, kLookAgainMs);
+  }
+  return all_is_sent();
+}
+
+void JudgeLink::say_no_more() { shutdown(fd(), SHUT_WR); }
 
 void JudgeLink::receive() {
   came_.erase(0, std::exchange(taken_, 0));

@@ -45,10 +45,13 @@ class JudgeLink {
   static Result<JudgeLink> connect(const JudgePlace& place);
 
   int fd() const { return socket_.get(); }
-  short events() const;                      // that are waited for (poll(2))
-  void send(const nlohmann::json& message);  // receives nothing, so that nothing waits unseen in next()
-  void receive();                            // what has come, at most some MiB: next() gives it
-  void flush();                              // sends what the other end takes
+  short events() const;  // that are waited for (poll(2))
+  // Receives nothing, unless the link breaks, so that nothing waits unseen in next().
+  void send(const nlohmann::json& message);
+  void receive();                  // what has come, at most some MiB: next() gives it
+  void flush();                    // sends what the other end takes
+  bool flush_all(int timeout_ms);  // the same, and waits for it; false: not all could be sent
+  void say_no_more();              // the other end finds the end of what is said
   void close(const std::string& why) { why_ = why; }
   // The next message that has come. None: there is none yet, or none will come (is_gone()).
   std::optional<nlohmann::json> next();

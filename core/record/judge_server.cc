@@ -110,7 +110,10 @@ void JudgeServer::run() {
     if (!over_) continue;
     if (!end) end = Clock::now() + kLongestFarewell;
     const bool all_know = std::ranges::all_of(recorders_, [](const Recorder& each) { return each.link.all_is_sent(); });
-    if (all_know || !waited || Clock::now() > *end) break;
+    if (!waited || Clock::now() > *end) break;
+    if (!all_know) continue;
+    if (recorders_.empty()) break;
+    for (Recorder& each : recorders_) each.link.say_no_more();  // they close, when they have read it
   }
   listener_.reset();  // who comes now is not kept waiting
   recorders_.clear();
@@ -120,6 +123,10 @@ void JudgeServer::accept() {
   SocketAddress from{.address = {}, .size = sizeof from.address};
   UniqueFd socket(accept4(listener_.get(), from.get(), &from.size, SOCK_CLOEXEC));
   constexpr size_t kMostRecorders = 1000;
+  constexpr std::ptrdiff_t kMostStrangers = 50;
+  const auto is_stranger = [](const Recorder& each) { return !each.joined && !each.observes; };
+  if (std::ranges::count_if(recorders_, is_stranger) >= kMostStrangers)
+    std::ranges::find_if(recorders_, is_stranger)->link.close("there are too many");
   constexpr std::chrono::milliseconds kRest(100);  // where there are no more descriptors
   if (!socket && errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) accepts_again_ = Clock::now() + kRest;
   if (socket && recorders_.size() < kMostRecorders) recorders_.emplace_back(std::move(socket), host_of(from));
@@ -134,11 +141,15 @@ void JudgeServer::serve(Recorder& recorder) {
 void JudgeServer::drop_those_that_left() {
   constexpr std::chrono::seconds kLongestStranger(10);
   for (auto each = recorders_.begin(); each != recorders_.end();) {
+    if (each->link.is_gone())  // what it has said before
+      while (const auto message = each->link.next()) take(*each, *message);
     if (!each->joined && !each->observes && Clock::now() - each->since > kLongestStranger)
       each->link.close("it says nothing");
     if (each->link.is_gone() || each->leaves) leave(*each), each = recorders_.erase(each);
     else ++each;
   }
+  if (begun_ && !over_ && std::ranges::none_of(recorders_, &Recorder::joined))
+    give_up(fmt::format("all programs have ended without {}", options_.judge->waits_for()));
 }
 
 void JudgeServer::take(Recorder& recorder, const json& message) {
@@ -347,7 +358,7 @@ void JudgeServer::know_counts(const Question& question) {
 // A message was handled at an end that another recorder counts.
 void JudgeServer::count_again(Ticket number) {
   Message& message = messages_.at(number);
-  if (!message.sender) return happened("handled", number);
+  if (!message.sender || !message.receiver) return happened("handled", number);
   const Connection& connection = connections_.at(message.connection);
   const uint64_t asked = ask(*message.sender, "count", {.kind = Question::Kind::count, .message = number},
                              {{"local", connection.local}, {"remote", connection.remote}, {"sends", true}});
@@ -490,11 +501,19 @@ void JudgeServer::go_on_without(const Recorder& recorder) {
   FRIDAY_LOG(record, info, "the programs of {} have ended ({})", recorder.host, fmt::join(recorder.roles, ", "));
   std::vector<Ticket> lost;
   for (auto& [number, message] : messages_) {
-    if (message.sender == &recorder) {
+    const bool is_own = message.sender == &recorder;
+    if (is_own) {
       number_.erase({message.sender, message.ticket});
       message.sender = nullptr;
     }
-    if (message.receiver == &recorder && message.stage != Message::Stage::held) lost.push_back(number);
+    const bool watched_there = message.receiver ? message.receiver == &recorder : is_own;
+    if (!watched_there || message.stage == Message::Stage::asking) continue;
+    if (message.stage == Message::Stage::counting) {  // it was handled, and cannot be counted again
+      message.receiver = nullptr;
+      continue;
+    }
+    if (message.sender && message.stage != Message::Stage::sent) let_go(message, false, false);
+    lost.push_back(number);
   }
   std::vector<uint64_t> answered;
   for (auto& [number, question] : questions_) {
@@ -527,8 +546,9 @@ void JudgeServer::look() {
 // Nothing has happened for long.
 void JudgeServer::look_at_patience() {
   progress_ = Clock::now();
-  const auto waits = [](const auto& each) {
+  const auto waits = [this](const auto& each) {
     const auto stage = each.second.stage;
+    if (stage == Message::Stage::quieting && is_behind_held(each.first)) return false;
     return stage != Message::Stage::held && stage != Message::Stage::sent;
   };
   const double seconds = std::chrono::duration<double>(options_.patience).count();

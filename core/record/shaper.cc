@@ -85,7 +85,7 @@ Result<std::unique_ptr<Shaper>> Shaper::create(ShaperOptions options, int tokens
   shaper->receipts_.emplace(*area);
   shaper->sent_datagrams_.emplace(*area, shaper->options_.spaces);
   if (auto* far = dynamic_cast<FarJudge*>(shaper->judge_.get()))
-    shaper->far_side_.emplace(*far, *area, shaper->options_.spaces, shaper->programs());
+    shaper->far_side_.emplace(*far, *area, shaper->options_.spaces, shaper->programs(), shaper->options_.patience);
   area->word_count = 0;  // of an order before
   for (const std::string& word : words) {
     shim::HoldWord& entry = area->word[area->word_count++];
@@ -119,7 +119,8 @@ FarSide::Programs Shaper::programs() {
             const Connection& connection = connections_[message->second.inode];
             const bool is_next = !connection.queue.empty() && connection.queue.front().message == ticket;
             return is_next && connection.known ? &*connection.known : nullptr;
-          }};
+          },
+          .is_kept = [this](Ticket ticket) { return messages_.contains(ticket); }};
 }
 
 std::string Shaper::owner_of(uint64_t inode) {
@@ -535,6 +536,9 @@ void Shaper::let_go(const std::string& from, const shim::Request& request) {
 }
 
 bool Shaper::is_idle() const {
+  // A program that was killed may have given less than it has noted.
+  constexpr std::chrono::seconds kLongest(5);
+  if (queued_ == 0 && Clock::now() - progress_ > kLongest) return true;
   return queued_ == 0 && std::ranges::all_of(area_->end, [](const shim::ShapedEnd& end) {
            return __atomic_load_n(&end.taken, __ATOMIC_SEQ_CST) == __atomic_load_n(&end.passed, __ATOMIC_SEQ_CST);
          });
@@ -582,8 +586,7 @@ void Shaper::look() {
     Connection& connection = connections_[inode];
     if (!connection.peer) find_peer(connection);
     pump(connection);
-    constexpr std::chrono::seconds kLongest(1);
-    if (is_counting(connection) && Clock::now() - *connection.since > kLongest)
+    if (is_counting(connection) && Clock::now() - *connection.since > options_.patience)
       return give_up(fmt::format("it cannot be told how much of a connection of {} was received",
                                  connection.to.empty() ? "an unknown program" : connection.to));
   }
@@ -611,14 +614,19 @@ void Shaper::look() {
   release();
 }
 
+// What the order lacks is known here only if the judge is.
+std::string Shaper::without(const std::string& what) const {
+  return far_side_ ? what : fmt::format("{} without {}", what, judge_->waits_for());
+}
+
 void Shaper::leave(const std::string& what) {
-  if (!judge_->is_over()) judge_->leave(fmt::format("{} without {}", what, judge_->waits_for()));
+  if (!judge_->is_over()) judge_->leave(without(what));
   release();
   let_all_go(what);
 }
 
 void Shaper::let_all_go(const std::string& what) {
-  if (!judge_->is_over()) give_up(fmt::format("{} without {}", what, judge_->waits_for()));
+  if (!judge_->is_over()) give_up(without(what));
   for (auto& [inode, connection] : connections_) pump(connection);
 }
 

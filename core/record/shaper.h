@@ -145,6 +145,7 @@ class Shaper {
   void give_up(const std::string& why);
   bool is_behind_held(const Connection& connection, Ticket ticket) const;
   FarSide::Programs programs();
+  std::string without(const std::string& what) const;
   void note_progress() { progress_ = Clock::now(); }
 
   ShaperOptions options_;

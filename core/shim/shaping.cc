@@ -230,9 +230,11 @@ bool give_piece(const HeldMessage& held, ShapedEnd* end) {
   const bool is_first = !is_waited_for(end);
   __atomic_add_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
   __atomic_add_fetch(&end->queued, held.size, __ATOMIC_SEQ_CST);
+  __atomic_add_fetch(&end->sent, held.size, __ATOMIC_SEQ_CST);  // so that their difference stays the same
   while (!collector_hold(held)) {
     if (collector_is_gone() && is_first) {
       __atomic_sub_fetch(&end->taken, 1, __ATOMIC_SEQ_CST);
+      __atomic_sub_fetch(&end->sent, held.size, __ATOMIC_SEQ_CST);
       __atomic_sub_fetch(&end->queued, held.size, __ATOMIC_SEQ_CST);
       return false;
     }
@@ -240,7 +242,6 @@ bool give_piece(const HeldMessage& held, ShapedEnd* end) {
     const long pause[2] = {0, 1'000'000};
     native(sys::nanosleep, pause, 0);
   }
-  __atomic_add_fetch(&end->sent, held.size, __ATOMIC_SEQ_CST);
   return true;
 }
 

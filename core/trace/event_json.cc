@@ -5,6 +5,7 @@
 
 #include "core/trace/calls.h"
 #include "core/trace/event_text.h"
+#include "core/trace/mark.h"
 #include "core/trace/payload.h"
 #include "core/trace/told.h"
 
@@ -12,8 +13,10 @@ namespace friday {
 
 using nlohmann::json;
 
-json event_json(const EventView& event, std::optional<double> seconds, const ChannelTable& channels, uint64_t offset) {
-  json out = {{"seconds", seconds ? json(*seconds) : json()},
+json event_json(NodeId node, const EventView& event, std::optional<double> seconds, const ChannelTable& channels,
+                uint64_t offset) {
+  json out = {{"mark", text_of(Position(Mark{node, {event->index}}))},
+              {"seconds", seconds ? json(*seconds) : json()},
               {"event", event->index},
               {"thread", event.thread()},
               {"thread_sequence", event->thread_seq},

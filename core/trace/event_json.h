@@ -14,7 +14,7 @@ namespace friday {
 
 // `seconds`: the event's logical time since the recording's first event, none where the group has no order. `offset`:
 // of the event in its trace file, which decides what was known of its channels.
-nlohmann::json event_json(const EventView& event, std::optional<double> seconds, const ChannelTable& channels,
-                          uint64_t offset);
+nlohmann::json event_json(NodeId node, const EventView& event, std::optional<double> seconds,
+                          const ChannelTable& channels, uint64_t offset);
 
 }  // namespace friday

@@ -109,10 +109,12 @@ def machines(recorder, tmp_path):
 
 
 def line_with(running, text):
+    said = []
     while line := running.process.stdout.readline():
         if text in line:
             return line
-    pytest.fail(f"the command ended without \"{text}\": {running.finish(10).stderr}")
+        said.append(line)
+    pytest.fail(f"the command ended without \"{text}\": {said} {running.finish(10).stderr}")
 
 
 def begin(listener, others, tmp_path, *options, roles="quick, server, slow"):
@@ -161,6 +163,8 @@ def test_nothing_is_lost_under_load(recorder, tmp_path):
     world.connects(place, place.address, 7000)
     load = Machine(recorder, world.host("load", ahead=1000), "load", [tmp_path / "load", place.address, go])
     late = Machine(recorder, world.host("late", ahead=-1000), "late", [PYTHON, tmp_path / "late.py", place.address, 2, go])
+    asleep = lambda machine: "on standby" in recorder.run([recorder.friday, "live", machine.rec]).stdout
+    wait_until(lambda: all(asleep(machine) for machine in (redis, load, late)), "the programs have not started", 30)
     (tmp_path / "order.json").write_text(json.dumps({"steps": [{"from": from_, "to": to, "text": text} for from_, to, text in WAITING]}))
     forcing = begin(redis, [load, late], tmp_path, roles="late, load, redis")
     go.touch()
@@ -230,7 +234,7 @@ def test_who_may_join(machines, recorder, tmp_path):
     assert unclear.returncode == 2 and "HOST:PORT/KEY" in unclear.stderr, unclear
     both = quick.force("--join", "a:1/b", "--order", tmp_path / "order.json").finish(30)
     assert both.returncode == 2 and both.stderr, both
-    forcing = server.force("--order", tmp_path / "order.json", "--listen", "0.0.0.0:0", "--patience", "2")
+    forcing = server.force("--order", tmp_path / "order.json", "--listen", "0.0.0.0:0")
     place = re.search(r"--join \S+:(\d+)/(\S+)", line_with(forcing, "--join"))
     wrong = quick.force("--join", f"{server.host.address}:{place[1]}/{'0' * 32}").finish(30)
     assert wrong.returncode == 2 and "the key is another one" in wrong.stderr, wrong

@@ -30,6 +30,7 @@ def test_events_are_those_of_dump(data, ring, recorder):
     dumped = [json.loads(line) for line in recorder.run([recorder.friday, "dump", "--node", str(int(node)), "--json", ring.path]).stdout.splitlines()]
     events = list(data.events(node))
     assert [event.to_json() for event in events] == dumped and len(events) == node.event_count
+    assert all(each["mark"] == f"{int(node)}#{each['event']}" for each in dumped)
     assert [(e.index, e.thread, e.call, e.arguments, e.result) for e in events] == [
         (d["event"], d["thread"], d.get("call"), tuple(d["arguments"]), d["result"]) for d in dumped]
     assert [len(e.transfers) for e in events] == [sum("channel" in part for part in d["parts"]) for d in dumped]

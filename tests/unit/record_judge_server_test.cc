@@ -221,6 +221,52 @@ TEST(JudgeServer, WhoseProgramsHaveEndedMayLeave) {
   EXPECT_TRUE(outcome && outcome->came_true);
 }
 
+// The programs that would receive a message end before it is sent on: it is let go, and once nobody is left the order
+// is given up.
+TEST(JudgeServer, WhoseReceiverHasEndedGoesOn) {
+  Served served;
+  FakeRecorder server(served, "server"), slow(served, "slow");
+  const auto observer = JudgeObserver::ask(served.server().place(), served.server().key());
+  ASSERT_TRUE(observer);
+  begin(server, slow, served);
+  slow.sent(9, "slow", "a", 5000);
+  slow.say_name(slow.next("receiver"), "");
+  server.say_name(server.next("receiver"), "server");
+  slow.say_count(slow.next("quiet"), 100);
+  server.next("expect");
+  server.send({{"is", "leaves"}});
+  const json released = slow.next("release");
+  EXPECT_EQ(number_of(released, "ticket"), 9u);
+  EXPECT_FALSE(flag_of(released, "far"));
+  slow.send({{"is", "leaves"}});
+  std::optional<JudgeServer::Outcome> outcome;
+  for (int times = 0; times < 5000 && !(outcome = (*observer)->outcome()); times++) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->why, "all programs have ended without `a` to be handled");
+}
+
+// It has said that the message was handled, and cannot be asked for its count.
+TEST(JudgeServer, WhoHasHandledMayEnd) {
+  Served served;
+  FakeRecorder server(served, "server"), slow(served, "slow");
+  begin(server, slow, served);
+  slow.sent(8, "slow", "b", 4000);
+  slow.say_name(slow.next("receiver"), "");
+  server.say_name(server.next("receiver"), "server");
+  slow.sent(9, "slow", "a", 5000);
+  slow.say_name(slow.next("receiver"), "");
+  server.say_name(server.next("receiver"), "server");
+  slow.say_count(slow.next("quiet"), 100);
+  const json expect = server.next("expect");
+  server.say_count(expect, 700);
+  slow.next("release");
+  server.send({{"is", "far"}, {"what", "handled"}, {"number", expect["number"]}});
+  server.next("count");
+  slow.say_count(slow.next("count"), 101);
+  server.send({{"is", "leaves"}});
+  EXPECT_EQ(number_of(slow.next("release"), "ticket"), 8u);  // to nobody any more
+}
+
 TEST(JudgeServer, AMessageToNobodyWhoIsRecordedPasses) {
   Served served;
   FakeRecorder server(served, "server"), slow(served, "slow");
