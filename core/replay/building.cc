@@ -256,8 +256,8 @@ Result<void> ReplaySession::run_to_start(ReplayNode& node) {
   return {};
 }
 
-// Makes the other threads of a process that begins with an image, one that was taken while it ran. Each thread begins at
-// the same instruction as the first one, and then gets its own registers.
+// Makes the other threads of a process that begins with an image, one that was taken while it ran. Each thread begins
+// at the same instruction as the first one, and then gets its own registers.
 Result<void> ReplaySession::make_threads_of_image(ReplayNode& node) {
   if (!(node.reader().header().features & format::kFeaturePart)) return {};
   FRIDAY_TRY(image, node.reader().image());

@@ -163,7 +163,7 @@ def test_nothing_is_lost_under_load(recorder, tmp_path):
     world.connects(place, place.address, 7000)
     load = Machine(recorder, world.host("load", ahead=1000), "load", [tmp_path / "load", place.address, go])
     late = Machine(recorder, world.host("late", ahead=-1000), "late", [PYTHON, tmp_path / "late.py", place.address, 2, go])
-    asleep = lambda machine: "on standby" in recorder.run([recorder.friday, "live", machine.rec]).stdout
+    asleep = lambda machine: "on standby" in machine.host.start([recorder.friday, "live", machine.rec]).finish(20).stdout
     wait_until(lambda: all(asleep(machine) for machine in (redis, load, late)), "the programs have not started", 30)
     (tmp_path / "order.json").write_text(json.dumps({"steps": [{"from": from_, "to": to, "text": text} for from_, to, text in WAITING]}))
     forcing = begin(redis, [load, late], tmp_path, roles="late, load, redis")
