@@ -90,6 +90,7 @@ class NodeWalk {
   void on_fork(const Uuid& child);
   Inheritance leave() const;
   void on_signals(EventView event);
+  int64_t of_pidfd(uint64_t fd) const;
   void stamp(EventView event);
 
   Channel* channel(uint64_t number);
@@ -124,7 +125,8 @@ class NodeWalk {
   std::unordered_map<uint64_t, Submission> submissions_;
   // asynchronous requests are given to virtual threads; this is when each of them becomes idle
   std::vector<uint64_t> asynchronous_;
-  std::set<uint32_t> closing_;   // threads in a close(2) whose descriptor is gone already
+  std::set<uint32_t> closing_;         // threads in a close(2) whose descriptor is gone already
+  std::map<int64_t, int64_t> pidfds_;  // the process of each that pidfd_open(2) returned
   std::set<uint32_t> borrowed_;  // threads that a vfork child runs on; the descriptors it opens and closes are its own
   // Where and when the outgoing and incoming effects of the current event take place.
   uint64_t out_event_ = 0, out_time_ = 0, in_event_ = 0, in_time_ = 0;
@@ -184,6 +186,7 @@ void NodeWalk::attach(int fd, uint64_t number) {
 }
 
 void NodeWalk::detach(int fd) {
+  pidfds_.erase(fd);
   broadcasting_.erase(fd);
   undescribed_.group.erase(fd);
   auto found = descriptors_.find(fd);
@@ -521,7 +524,9 @@ bool allows_broadcast(EventView event) {
          event->input_hash != off;
 }
 
-// Handles calls that create, copy and close descriptors, and calls that change the state of a connection.
+// Handles calls that create, copy and close descriptors, and calls that change the state of a connection. The flags of
+// calls.def tell which calls do the former. The latter are named here, and so is socketpair(2): kOpensPair holds for
+// pipes, too, but the two ends of a pipe are known by their inode.
 void NodeWalk::on_descriptor_call(EventView event) {
   const uint32_t flags = call_flags(event->call);
   const uint64_t fd = event.argument(0);
@@ -612,7 +617,9 @@ void NodeWalk::on_event_descriptor(EventView event) {
   on_signals(event);
 }
 
-// Handles locks, semaphores, eventfds, message queues and calls that wait for signals.
+// Handles locks, semaphores, eventfds, message queues and calls that wait for signals. The calls are named here, since
+// each names its object, and says whether it takes or releases it, in a way of its own, for which calls.def has no
+// words.
 void NodeWalk::on_sync_call(EventView event) {
   if (event->result < 0) return;
   const uint64_t object = event.argument(0);
@@ -659,6 +666,14 @@ void NodeWalk::on_signals(EventView event) {
     node().signals.push_back({in_event_, in_time_, told.signal, told.code, told.sender});
 }
 
+// The process of a pidfd; 0, which may be any, if it comes from elsewhere: from clone(2), or from another process.
+int64_t NodeWalk::of_pidfd(uint64_t fd) const {
+  const auto found = pidfds_.find(static_cast<int32_t>(fd));
+  return found == pidfds_.end() ? 0 : found->second;
+}
+
+// Handles a call that has returned. Calls that send signals are named here, because calls.def does not say which
+// arguments are the receiver and the signal.
 void NodeWalk::on_call(EventView event, uint64_t record) {
   on_parts(event, record);
   switch (event->call) {
@@ -679,6 +694,14 @@ void NodeWalk::on_call(EventView event, uint64_t record) {
       if (event->result == 0)
         node().kills.push_back(
             {out_event_, out_time_, static_cast<int32_t>(event.argument(0)), static_cast<int>(event.argument(2))});
+      break;
+    case SYS_pidfd_open:
+      if (event->result >= 0) pidfds_[event->result] = static_cast<int32_t>(event.argument(0));
+      break;
+    case SYS_pidfd_send_signal:
+      if (event->result == 0)
+        node().kills.push_back(
+            {out_event_, out_time_, of_pidfd(event.argument(0)), static_cast<int>(event.argument(1))});
       break;
     default:
       if (!borrowed_.contains(event.thread())) on_descriptor_call(event);

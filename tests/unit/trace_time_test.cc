@@ -388,6 +388,31 @@ TEST(Matching, ForkPipeWaitAndSignals) {
   EXPECT_TRUE(world.has(EdgeKind::signal, 0, kill, 2, delivered));
 }
 
+TEST(Matching, SignalsThroughPidfdsAreOfTheProcessThatWasOpened) {
+  Script sender(0), first(1), second(2);
+  auto delivered = [](Script& to, uint64_t at) {
+    EventSpec signal;
+    signal.type = format::kSignal;
+    signal.call = SIGUSR1;
+    signal.entry_ticks = signal.return_ticks = at;
+    int32_t info[32] = {SIGUSR1, 0, SI_USER, 0, 1000};
+    signal.parts.add(format::kSignalInfo, std::as_bytes(std::span(info)));
+    return to.writer.add(signal);
+  };
+  sender.plain(10, SYS_pidfd_open, {1001, 0}, 7);
+  sender.plain(20, SYS_pidfd_open, {1002, 0}, 8);
+  const uint64_t to_second = sender.plain(100, SYS_pidfd_send_signal, {8, SIGUSR1, 0, 0});
+  const uint64_t to_first = sender.plain(110, SYS_pidfd_send_signal, {7, SIGUSR1, 0, 0});
+  // A pidfd of which nothing is known but that its number had another meaning once.
+  sender.plain(120, SYS_close, {7});
+  const uint64_t to_any = sender.plain(130, SYS_pidfd_send_signal, {7, SIGUSR1, 0, 0});
+  const uint64_t at_first = delivered(first, 150), at_second = delivered(second, 160), again = delivered(second, 170);
+  World world({&sender, &first, &second});
+  EXPECT_TRUE(world.has(EdgeKind::signal, 0, to_first, 1, at_first));
+  EXPECT_TRUE(world.has(EdgeKind::signal, 0, to_second, 2, at_second));
+  EXPECT_TRUE(world.has(EdgeKind::signal, 0, to_any, 2, again));
+}
+
 TEST(Matching, FileReadsFollowWritesOfOtherNodes) {
   Script writer(0), reader(1);
   writer.channel(1, format::kChannelFile, 3, {}, {}, 777);
