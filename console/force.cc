@@ -196,12 +196,12 @@ void add_force_command(CLI::App& app, int* status) {
                                   "With --live: programs of other machines take part in the order, too; HOST:PORT is "
                                   "where their recorders reach this command")
                      ->needs(live);
-  auto* join = command
-                   ->add_option("--join", options->join,
-                                "With --live, and no order: let the programs of this machine take part in the order of "
-                                "a command that listens, which says what HOST:PORT/KEY is")
-                   ->needs(live)
-                   ->excludes(listen);
+  command
+      ->add_option("--join", options->join,
+                   "With --live, and no order: let the programs of this machine take part in the order of "
+                   "a command that listens, which says what HOST:PORT/KEY is")
+      ->needs(live)
+      ->excludes(listen);
   command
       ->add_option("--until", options->until,
                    "When the next message may follow: when the one before was received, handled (its receiver waits "

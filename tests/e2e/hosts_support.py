@@ -9,6 +9,8 @@ CLOCK_MONOTONIC is shifted by a time namespace, so the programs see it too. No k
 into a recording.
 """
 
+import os
+import pathlib
 import shutil
 import subprocess
 import uuid
@@ -61,6 +63,17 @@ class Place:
         done = self.start(command, **options).finish(timeout)
         assert done.returncode == 0, (self.name, command, done.stdout, done.stderr)
         return done.stdout
+
+    def processes(self):
+        """The command lines of all that runs in this place."""
+        found, here = [], os.stat(f"/proc/{self.pid}/ns/net").st_ino
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and (entry / "ns/net").stat().st_ino == here:
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            except OSError:
+                pass  # gone, or another user's
+        return found
 
     def record(self, name, command, **options):
         """Starts `friday record` of one program in this place; a recording a place."""
