@@ -1,7 +1,6 @@
 #include "core/history/history.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <set>
@@ -11,6 +10,7 @@
 #include "core/base/files.h"
 #include "core/base/log.h"
 #include "core/base/printable.h"
+#include "core/history/thinning.h"
 #include "core/replay/saved_checkpoint.h"
 
 namespace friday {
@@ -20,7 +20,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kShortest = 20ms;  // between two checkpoints
 constexpr auto kAgain = 2ms;      // after a place where none can be made
-constexpr int kShare = 20;        // a run is so many times as long as a checkpoint before the next one
+constexpr int kLasting = 50;  // so many such places in a row, and it is not the place: it is said, and tried less often
+constexpr int kShare = 20;    // a run is so many times as long as a checkpoint before the next one
 constexpr size_t kMostTwins = 2000;
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kProcess = 64 << 10;  // what the kernel keeps for a process, page tables apart
@@ -228,12 +229,13 @@ void History::pause() {
   }
   const auto start = Clock::now();
   if (auto made = make(); !made) {
-    if (made.error().code == ErrorCode::unsupported && !entries_.empty()) return pause_in(kAgain);
+    if (made.error().code == ErrorCode::unsupported && !entries_.empty()) return try_later(made.error());
     refusal_ = made.error().message;
     session_.add_notice(
         fmt::format("no more checkpoints are made: {}; `set checkpoints on` tries again", printable(refusal_)));
     return;
   }
+  refused_ = 0;
   const auto cost = Clock::now() - start;
   FRIDAY_LOG(replay, info, "checkpoint after {}, {:.1f} ms; {} in all, {} MiB", counted(events, "event"),
              std::chrono::duration<double, std::milli>(cost).count(), entries_.size(), bytes() >> 20);
@@ -241,8 +243,17 @@ void History::pause() {
   pause_in(between_);
 }
 
-// Drops checkpoints until all limits are kept: each time the one that is missed least, whose neighbours are closest
-// together for their distance from where the group stands.
+// A place where no checkpoint can be made is soon left, but what refuses may also last: then there is ever more to
+// replay on the way back.
+void History::try_later(const Error& why) {
+  if (++refused_ == kLasting)
+    session_.add_notice(
+        fmt::format("no checkpoint could be made since {}: {}; going back takes longer, as more is replayed",
+                    counted(events_then_, "event"), printable(why.message)));
+  pause_in(kAgain * std::min(refused_, kLasting));
+}
+
+// Drops checkpoints until all limits are kept, but never the first and the last.
 void History::thin() {
   auto twins = [this] {
     std::set<pid_t> all;
@@ -253,14 +264,9 @@ void History::thin() {
     return all.size();
   };
   while (entries_.size() > 2 && (twins() > kMostTwins || bytes() > budget_)) {
-    auto at = [this](size_t i) { return static_cast<double>(entries_[i].checkpoint->events()); };
-    const double here = static_cast<double>(events_then_);
-    size_t least = 1;
-    double gap = HUGE_VAL;
-    for (size_t i = 1; i + 1 < entries_.size(); i++) {
-      const double missed = (at(i + 1) - at(i - 1)) / (std::abs(here - at(i)) + 1);
-      if (missed < gap) gap = missed, least = i;
-    }
+    std::vector<uint64_t> events;
+    for (const Entry& entry : entries_) events.push_back(events_of(entry));
+    const size_t least = least_missed(events, events_then_);
     if (entries_[least].checkpoint.get() == last_) last_ = nullptr;
     entries_[least - 1].bytes += entries_[least].bytes / 2;  // pages that both held are now this one's alone
     entries_.erase(entries_.begin() + static_cast<long>(least));

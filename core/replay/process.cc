@@ -281,8 +281,12 @@ Result<pid_t> TracedProcess::clone(pid_t tid, uint64_t instruction, uint64_t fla
   const uint64_t arguments[] = {flags, 0, 0, 0, 0};
   FRIDAY_TRY(made, inject(tid, instruction, SYS_clone, arguments));
   if (made < 0)
-    return fail(ErrorCode::unsupported, "the kernel makes no copy of a replayed process: {}",
-                errno_text(static_cast<int>(-made)));
+    return fail(ErrorCode::unsupported, "the kernel makes no copy of a replayed process: {}{}",
+                errno_text(static_cast<int>(-made)),
+                made == -ENOMEM   ? "; as it sees it, there is no memory for a copy of all that the process could write "
+                                    "(`sysctl vm.overcommit_memory=1` makes it think otherwise)"
+                : made == -EAGAIN ? "; a limit of processes is reached (`ulimit -u`, or pids.max of a container)"
+                                  : "");
   // A copy stops before its first instruction. But the code at `instruction` is a stranger's, and may only say that it
   // has made one: then this is no new process, and waiting for a stop of it could take for ever.
   const auto copy = static_cast<pid_t>(made);

@@ -7,9 +7,11 @@ import shutil
 import threading
 
 import pytest
-from debug_support import friday, opened, ring  # noqa: F401
+from debug_support import break_at, friday, opened, recorded_target, ring  # noqa: F401
 
 pytestmark = pytest.mark.limit(120)
+
+outgrows = recorded_target("outgrows")  # for a while it is too large to be copied
 
 
 @pytest.fixture
@@ -85,6 +87,42 @@ def test_where_no_process_can_be_made(ring, opened):
     for node, event in stops[-2::-1][:5]:
         stop = session.reverse_continue()
         assert (stop.node, stop.event) == (node, event)
+
+
+def refusals(session):
+    return [text for text in session.backend.take_notices() if "no more checkpoints are made" in text]
+
+
+@pytest.mark.skipif(pathlib.Path("/proc/sys/vm/overcommit_memory").read_text().strip() != "0",
+                    reason="machine: vm.overcommit_memory is not 0, so Linux copies any process")
+def test_where_there_is_no_memory_for_a_copy(outgrows, opened):
+    """The same with a node that is too large to be copied, which Linux finds out in the middle of fork(2). When it has become small there are
+    checkpoints again, and the places where none could be made are reached from the start."""
+    session = opened(outgrows)
+    session.set_checkpoints(False)
+    break_at(session, "grown")
+    there, before, processes = session.mark(), place(session), descendants()
+    with pytest.raises(friday.Unsupported, match="the kernel makes no copy of a replayed process: ENOMEM"):
+        session.checkpoint()
+    assert descendants() <= processes and place(session) == before
+    session.set_checkpoints(True)
+    point = session.breakpoint("pass")
+    stops = [session.run().event for _ in range(20)]
+    assert len(set(stops)) == 20
+    assert len(refusals(session)) == 1 and "ENOMEM" in session.backend.checkpoints()["refusal"]
+    assert session.backend.checkpoints()["kept"] == [] and descendants() <= processes
+    for event in stops[-2::-1][:5]:
+        assert session.reverse_continue().event == event
+    point.delete()
+    break_at(session, "shrunk")
+    session.set_checkpoints(True)
+    session.checkpoint()
+    assert not refusals(session) and session.backend.checkpoints()["kept"] and session.backend.checkpoints()["refusal"] == ""
+    session.goto(there)
+    assert place(session) == before
+    assert session.run().kind == "end"
+    session.close()
+    assert not (left := descendants()), left
 
 
 def test_ten_thousand_stop_points(ring, opened):
