@@ -1,6 +1,5 @@
 #include "console/run_workers.h"
 
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "core/base/files.h"
+#include "core/base/poll_set.h"
 #include "core/record/verdict.h"
 
 namespace friday {
@@ -102,12 +102,13 @@ void RunWorkers::signal_all() const {
 }
 
 void RunWorkers::wait(std::chrono::milliseconds most) {
-  constexpr auto kLookAgain = std::chrono::milliseconds(100);  // for a further signal
-  std::vector<pollfd> polled;
-  for (const auto& [number, worker] : workers_) polled.push_back({worker.process.get(), POLLIN, 0});
-  if (signals_ == 0) polled.push_back({interrupts_.fd(), POLLIN, 0});
+  // Their descriptor stays readable from the first signal on, so a further one is noticed only by looking again.
+  constexpr auto kLookAgain = std::chrono::milliseconds(100);
+  PollSet set;
+  for (const auto& [number, worker] : workers_) set.add(worker.process.get());
+  if (signals_ == 0) set.add(interrupts_.fd());
   else most = std::min(most, kLookAgain);
-  (void)poll(polled.data(), polled.size(), static_cast<int>(most.count()));
+  (void)set.wait(static_cast<int>(most.count()));
   for (; signals_ < interrupts_.count(); signals_++) signal_all();
   for (auto at = workers_.begin(); at != workers_.end();) {
     int status = 0;

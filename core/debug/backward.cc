@@ -20,7 +20,7 @@ bool equal(user_regs_struct a, user_regs_struct b) {
 
 Result<Backward::Place> Backward::here(bool with_hash) {
   if (session_.all_ended()) {
-    // The group is over with the end of the node that has the last event.
+    // The group has ended when the node that has the last event of all has ended.
     const uint64_t events = session_.schedule().event_count();
     Place place;
     place.how = Place::How::over;
@@ -33,7 +33,8 @@ Result<Backward::Place> Backward::here(bool with_hash) {
   return place_of(id, node->current(), with_hash);
 }
 
-// `with_hash`: also what tells the place from others with the same registers. It takes as long as the memory is large.
+// With `with_hash`, the place also gets a hash of the node's memory, by which it differs from other places with the
+// same registers. Making the hash takes time in proportion to the size of the memory.
 Result<Backward::Place> Backward::place_of(NodeId id, ThreadId thread, bool with_hash) {
   Place place;
   place.events = session_.events_done();
@@ -57,7 +58,8 @@ Result<Backward::Place> Backward::place_of(NodeId id, ThreadId thread, bool with
   return place;
 }
 
-// Whether the registers of the thread, and the events of its node, are those of the place.
+// Whether the node of the place stands after the same event as there, with the same current thread and the same
+// registers. Its memory is not compared.
 bool Backward::has_registers_of_place() {
   ReplayNode& node = *session_.find(place_.mark.node);
   if (session_.mark(node.id()) != place_.mark || node.current() != place_.thread) return false;
@@ -77,7 +79,8 @@ bool Backward::is_at_breakpoint(const Stop& stop, Addr pc) {
   return here && *here == pc.value;
 }
 
-// Whether the stop is at the instruction of the place, at which only the search stops.
+// Whether the search itself has stopped the node, at the instruction of the place: by its breakpoint or by the
+// PassageCounter. Removes the search from the owners of the stop.
 bool Backward::is_at_mark(Stop& stop) {
   by_counter_ = std::erase(stop.owners, kPassageOwner) > 0;
   return std::erase(stop.owners, kPlaceOwner) > 0 || by_counter_;
@@ -94,7 +97,9 @@ bool Backward::is_recognised(const Stop& stop, const std::optional<Found>& last)
   if (!near_ || mover(stop) != place_.mark.node || !has_registers_of_place()) return false;
   const auto hash = session_.state_hash(place_.mark.node);
   arrived_ = hash && *hash == place_.hash;
-  // A watch may have stopped it in front of the instruction. The counter stops it there, too, when it goes on.
+  // While the PassageCounter counts, a stop that it has not made is that of a watch, in front of the instruction. If
+  // the memory is not that of the place, this passage counts as similar at the stop of the counter, which follows when
+  // the thread goes on.
   const bool is_in_front = counting_ && !by_counter_;
   const auto in_front = std::exchange(in_front_, std::nullopt);
   if (is_in_front && !arrived_) {
@@ -104,7 +109,7 @@ bool Backward::is_recognised(const Stop& stop, const std::optional<Found>& last)
   similar_++;
   before_similar_ = in_front && by_counter_ ? in_front->before : last;
   if (counting_) passages_then_ = session_.find(place_.mark.node)->passages().count().value_or(0) + is_in_front;
-  else passages_then_ = passages_ + (counted_ ? 0 : 1);  // its breakpoint has not been hit yet
+  else passages_then_ = passages_ + (counted_ ? 0 : 1);  // 1: this passage has not hit the breakpoint yet
   return arrived_;
 }
 
@@ -113,9 +118,9 @@ void Backward::node_started(ReplayNode& node) {
   if (near_ && node.id() == place_.mark.node) mark_place(node);
 }
 
-// Makes the node count its passages of an instruction by itself, and stop at those that are wanted. If it cannot, it
-// stops at each. The counting is lost when a thread must stop between the instructions that are displaced for it; then
-// the run is repeated, if it can be.
+// Makes the node's process count by itself how often it passes the instruction at `at`, and stop at the passages that
+// are wanted. If it cannot, a breakpoint stops it at each passage. The count is lost when a thread must stop among the
+// instructions that are displaced for counting; the callers then repeat the run, with the breakpoint.
 void Backward::stop_at_passage(ReplayNode& node, Addr at, const PassageCounter::Wanted& wanted) {
   const bool has_stops = node.watches().size() > 0 || node.breakpoints().bounds().second > 0;
   counted_at_ = at;
@@ -125,7 +130,8 @@ void Backward::stop_at_passage(ReplayNode& node, Addr at, const PassageCounter::
   if (!counting_) (void)node.breakpoints().insert(at, kPlaceOwner);
 }
 
-// Makes the node stop wherever it is at the instruction of the place, with its registers if that can be asked for.
+// Makes the node stop whenever it comes to the instruction of the place; if its process counts by itself, only with the
+// registers of the place.
 void Backward::mark_place(ReplayNode& node) {
   if (place_.how != Place::How::inside) return;
   stop_at_passage(node, Addr{place_.registers.rip}, {.registers = place_.registers});
@@ -154,9 +160,10 @@ Backward::Found Backward::count(const Stop& stop) {
   return {session_.events_done(), mark, ++count.hits};
 }
 
-// Runs to the next hit, at most to `target`; without a target, at most to the place that the search goes back from, or
-// to the end of the recording. The stop is of the kind `reached` if it is no hit. With `hits_first`, hits at the target
-// itself are found, too.
+// Runs forward to the next hit, but not beyond `target`; without a target, not beyond the place from which the search
+// goes back, or the end of the recording. `is_hit` becomes whether the stop is a hit; if it is none, the kind of the
+// stop says what ended the run, such as `reached` at the target. `last` is the last hit so far. With `hits_first`, hits
+// at the target itself are found, too.
 Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::optional<Found>& last, bool& is_hit,
                                    bool hits_first) {
   is_hit = false;
@@ -167,7 +174,8 @@ Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::option
     if (counted_ && session_.mark(place_.mark.node) == place_.mark) passages_++;
     const bool watched = stop.kind == Stop::Kind::watch || stop.kind == Stop::Kind::breakpoint;
     const bool at_place = (mine || watched) && is_place(stop, last);
-    // For gdb the place before the store is the hit, so a store that has led to this place is one.
+    // Going back, gdb shows a hit of a watchpoint in front of the store. So the store that has led to this place counts
+    // as a hit, though the place is behind it; other hits at the place do not count.
     is_hit = wanted_ && (!at_place || stop.kind == Stop::Kind::watch) && wanted_->is_hit(stop);
     kind = stop.kind;
     return at_place || is_hit;
@@ -178,7 +186,8 @@ Result<DebugStop> Backward::run_on(std::optional<Mark> target, const std::option
   return std::move(stop);
 }
 
-// Runs as far as run_on() does, over all hits. `last` becomes the last one of them.
+// Runs as far as run_on() may, past all hits on the way. `last` becomes the last of them that counts (accepts_), and
+// stays as it is if none does.
 Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optional<Found>& last, bool hits_first) {
   for (bool is_hit = false;;) {
     FRIDAY_TRY(stop, run_on(target, last, is_hit, hits_first));
@@ -203,18 +212,19 @@ Result<Backward::Ending> Backward::run_to(std::optional<Mark> target, std::optio
   }
 }
 
-// Runs to the place from a checkpoint, or from the start.
+// Returns to the checkpoint `from`, or to the start if it is null, and runs from there to the place. If the
+// PassageCounter has lost its count on the way, does so again, with a stop at each passage.
 Result<Backward::Ending> Backward::run_to_place_from(const GroupCheckpoint* from, std::optional<Found>& last) {
   for (const auto before = last;; last = before) {
     const size_t uncountable = uncountable_.size();
     FRIDAY_TRY_VOID(return_to(from));
     auto ending = run_to_place(last);
-    const bool is_lost = uncountable_.size() > uncountable;  // the next time it stops at each passage
+    const bool is_lost = uncountable_.size() > uncountable;
     if (!is_lost || (ending && *ending == Ending::interrupted)) return ending;
   }
 }
 
-// Runs to the place.
+// Runs to the place from where the group stands.
 Result<Backward::Ending> Backward::run_to_place(std::optional<Found>& last) {
   const auto& [id, event, passage] = place_.mark;
   if (place_.how == Place::How::ended || place_.how == Place::How::over) return run_to(std::nullopt, last);
@@ -234,12 +244,13 @@ Result<Backward::Ending> Backward::run_to_place(std::optional<Found>& last) {
   forget_place();
   if (!ending || *ending == Ending::interrupted || arrived_) return ending;
   if (similar_ == 0 && place_.how == Place::How::calling) {
-    // The watch that stopped it in the call is gone. Nothing was hit between the entry of the call and that.
+    // The watch that had stopped the node in the call is no longer set, so this run did not stop there. Nothing can be
+    // hit between the entry of the call and the place in it, so the last hit is that before the call.
     last = before_call;
     return ending;
   }
-  // It has passed the place. The memory was not the same, which may lie in what the program does not use; but if the
-  // registers were the same only once, that was the place.
+  // The run has gone past the place: the memory was nowhere the same, perhaps in bytes that the program does not use.
+  // If the registers were the same exactly once, that was the place.
   if (similar_ == 1) {
     last = before_similar_;
     return ending;
@@ -271,8 +282,8 @@ Result<Backward::Ending> Backward::search(std::shared_ptr<const GroupCheckpoint>
   return ending;
 }
 
-// Runs until the node waits before this event, over all stop points and ends of nodes. The kind is `reached`, or the
-// stop has come before.
+// Runs until the node waits before this event, past all stop points and ends of nodes. Then the stop is of the kind
+// `reached`; any other kind says what has stopped the group before.
 Result<DebugStop> Backward::run_to_event(const Mark& event) {
   for (;;) {
     FRIDAY_TRY(stop, runner_.run_to(event, std::nullopt));
@@ -280,8 +291,9 @@ Result<DebugStop> Backward::run_to_event(const Mark& event) {
   }
 }
 
-// The checkpoint from which a hit is reached soonest. A hit has its number since the last event of its node, so a
-// checkpoint behind this event cannot be used: a run from it does not count the hits between the two.
+// The checkpoint from which a hit is reached soonest: `from`, behind which the search has found it, or a later one. A
+// hit is known by its number since the last event of its node, so a checkpoint behind this event cannot be used: a run
+// from there would not count the hits between the event and the checkpoint.
 std::shared_ptr<const GroupCheckpoint> Backward::nearest(const Found& hit,
                                                          const std::shared_ptr<const GroupCheckpoint>& from) {
   const auto counts_from_event = [&](const std::shared_ptr<const GroupCheckpoint>& checkpoint) {
@@ -292,7 +304,7 @@ std::shared_ptr<const GroupCheckpoint> Backward::nearest(const Found& hit,
   return nearer && counts_from_event(from) && counts_from_event(last) ? last : from;
 }
 
-// Brings the group to a hit. None if it has not come by it.
+// Brings the group to a hit that the search has found. None if the run does not come by the hit again.
 Result<std::optional<DebugStop>> Backward::go_to_hit(const Found& hit,
                                                      const std::shared_ptr<const GroupCheckpoint>& from) {
   const auto& [id, event, passage] = hit.mark;
@@ -315,7 +327,7 @@ Result<std::optional<DebugStop>> Backward::go_to_hit(const Found& hit,
   }
 }
 
-// Call when the group has come back to the place by a checkpoint.
+// Tells the Runner where the group stands. To be called when a checkpoint has brought the group back to the place.
 void Backward::stand_at_place() {
   const auto kind = place_.how == Place::How::waiting   ? Stop::Kind::event
                     : place_.how == Place::How::calling ? Stop::Kind::watch
@@ -325,7 +337,7 @@ void Backward::stand_at_place() {
 
 // Brings the group back to where it stood before a search, which has found nothing.
 Result<void> Backward::return_to_place(const GroupCheckpoint* kept) {
-  if (kept && return_to(kept)) {  // it is of no use after a return to the start that has rebuilt the group
+  if (kept && return_to(kept)) {  // this fails if a return to the start has rebuilt the processes meanwhile
     stand_at_place();
     return {};
   }

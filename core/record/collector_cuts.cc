@@ -1,11 +1,13 @@
 // Processes that share memory go on in new traces together: when their recording begins (`friday live REC full`), when
-// it ends, and when a recording that reaches back for a limited time is cut. Each tells that it has mapped something
-// that others may have mapped (kShares). When all processes that share something with each other have told so, they are
-// called: the threads of each stand still, and the process asks whether those of the others do, too (kHalted). The
-// answer, when all have asked, says which shared objects there are. Each then writes its start image, its mappings of
-// the objects and, if nobody has before it, their contents, and goes on recorded (core/shim/part.cc). The others still
-// stand, or run in turns that are recorded, so what it writes of the objects is what they are at that moment of the
-// order of all turns.
+// it ends, and when a recording that reaches back for a limited time is cut:
+//   1. Each process reports that it has mapped something that others may have mapped, too (kShares).
+//   2. When all processes that share something with each other have reported, the collector calls them
+//      (kPartTogether). The threads of each process stand still, and the process asks whether those of the others do,
+//      too (kHalted).
+//   3. When all have asked, the answer lists the shared objects. Each process writes its start image, its mappings of
+//      the objects and, if no other process has done so, their contents. Then it goes on recorded (core/shim/part.cc).
+// While a process does that, the others still stand, or run in turns that are recorded. So the contents that it writes
+// are those that the objects have at this moment in the order of all turns.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -22,12 +24,12 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kLookAgain = 20 * kMs;       // from one look at who can begin to the next, at least
 constexpr int64_t kObstacleAgain = 500 * kMs;  // the same while something prevents it
-constexpr int64_t kHaltsWithin = 200 * kMs;    // that all must stand still after they were called
-constexpr int64_t kCallAgain = 100 * kMs;      // after the first attempt in vain; each further one waits twice as long,
-constexpr int64_t kCallRarely = 10'000 * kMs;  // up to this
-constexpr int64_t kLastsFor = 2000 * kMs;      // before it is told what prevents it
+constexpr int64_t kHaltsWithin = 200 * kMs;    // from the call until all must stand still, or the attempt has failed
+constexpr int64_t kCallAgain = 100 * kMs;      // the pause after a failed attempt; each further one doubles it
+constexpr int64_t kCallRarely = 10'000 * kMs;  // the longest such pause
+constexpr int64_t kLastsFor = 2000 * kMs;      // how long something prevents a cut before the user is told
 
-// Sets of numbers from 0, which are joined.
+// The numbers below `count` in disjoint sets, of which any two can be joined (union-find).
 class Sets {
  public:
   explicit Sets(size_t count) : of_(count) { std::iota(of_.begin(), of_.end(), 0u); }
@@ -43,7 +45,7 @@ class Sets {
 
 using Key = decltype(MappedObject().key());
 
-// What is known of the objects of several processes.
+// Adds what one process's mapping shows of an object to what is known of the objects of all processes.
 void merge(std::map<Key, MappedObject>& all, const MappedObject& each) {
   MappedObject& known = all.try_emplace(each.key(), each).first->second;
   known.can_change |= each.can_change;
@@ -60,11 +62,11 @@ struct Collector::Sharers {
   std::string obstacle;  // why they cannot go on together; empty: they can
 };
 
-// `among`: recorded processes and such on standby.
+// Divides the nodes `among`, recorded ones and those on standby, by whose processes share memory with each other.
 std::vector<Collector::Sharers> Collector::find_sharers(const std::vector<Node*>& among) const {
   std::vector<Node*> nodes;
   std::vector<Mapped> mapped;
-  std::string hidden;  // why what somebody has mapped is not known
+  std::string hidden;  // why it is not known what one of the processes has mapped; empty: it is known of all
   for (Node* node : among) {
     auto found = node->pid > 0 ? mapped_shared(node->pid) : fail(ErrorCode::io, "it has just begun");
     if (!found && found.error().code == ErrorCode::not_found) continue;  // it has ended
@@ -115,7 +117,7 @@ bool Collector::asks_for_cut(const Node& node) const {
   return node.shares && !node.cut && !node.closed && node.header && (!node.on_standby || is_wanted(node.origin));
 }
 
-// Ends attempts that take too long, and calls all whom nothing stands in the way of.
+// Ends attempts that take too long, and calls the processes that have asked for a cut, if nothing prevents it.
 void Collector::look_at_cuts() {
   const int64_t now = cuts_looked_ = now_ns(CLOCK_MONOTONIC);
   cuts_at_ = 0;
@@ -154,7 +156,7 @@ void Collector::look_at_sharers(Sharers& sharers, int64_t now) {
   bool all = true;
   for (Node* node : sharers.nodes) {
     all &= asks_for_cut(*node) && node->call_again <= now;
-    // It was forked or has begun after the others were told.
+    // This process was forked, or has begun, after the others were told what is wanted of them.
     uint32_t nothing = format::kNoPart;
     if (!node->shares && !node->cut)
       __atomic_compare_exchange_n(&node->header->wanted, &nothing, uint32_t{wanted_of(*node)}, false, __ATOMIC_RELEASE,
@@ -176,7 +178,7 @@ void Collector::tell_obstacle(Node& node, const std::string& obstacle) {
   if (std::exchange(node.cut_notice, text) != text) describe_soon(node);
 }
 
-// What FileHeader::wanted of a process is while it waits for those with which it shall begin a new trace.
+// The value of FileHeader::wanted in a process that waits for those with which it shall begin a new trace.
 format::Wanted Collector::wanted_of(const Node& node) const {
   return is_wanted(node.origin) ? format::kPartInAnyCase : format::kNothing;
 }
@@ -195,14 +197,15 @@ void Collector::call_together(const Sharers& sharers) {
   look_at_cuts_soon(kHaltsWithin);
 }
 
-// All threads of the node's process stand still, and it waits for an answer.
+// To be called when all threads of the node's process stand still, and it waits for an answer (kHalted).
 void Collector::note_halted(Node& node) {
   const auto found = cuts_.find(node.cut);
   if (found == cuts_.end()) return answer_halted(node, 0, nullptr);
   Cut& cut = found->second;
   cut.halted.push_back(&node);
   if (cut.halted.size() < cut.members.size()) return;
-  // Before they stood still they may have mapped more, and children may have been forked, which are not among them.
+  // Before they stood still, the processes may have mapped more, and may have forked children, which are not members of
+  // this cut. Then it fails.
   Sharers all;
   int forks = 0;
   for (const Node* member : cut.members) forks += member->forked_children;
@@ -216,7 +219,8 @@ void Collector::note_halted(Node& node) {
   end_cut(node.cut, same ? &all : nullptr);
 }
 
-// Answers all processes that wait: they go on in new traces, if it is known what they share.
+// Answers all processes that wait. With `what`, which is what they share, they go on in new traces. Null: the cut has
+// failed, and they go on as before until they are called again.
 void Collector::end_cut(uint32_t number, const Sharers* what) {
   const Cut cut = std::move(cuts_.extract(number).mapped());
   FRIDAY_LOG(record, debug, "cut {}: {} of {} processes stand still, they {}", number, cut.halted.size(),
@@ -248,7 +252,8 @@ void Collector::answer_halted(const Node& node, uint32_t number, const Sharers* 
   if (node.socket) send_reply(node.socket.get(), bytes.data(), bytes.size(), nullptr, 0);
 }
 
-// The node's process has ended, executes another program, or is to stay as it is.
+// To be called when the node's process has ended, executes another program, or no longer has to begin a new trace: the
+// cut of which it is a member fails.
 void Collector::leave_cut(Node& node) {
   const auto found = cuts_.find(std::exchange(node.cut, 0));
   if (found == cuts_.end()) return;
@@ -256,7 +261,8 @@ void Collector::leave_cut(Node& node) {
   end_cut(found->first, nullptr);
 }
 
-// The node's process was told to go on in another trace with those with which it shares memory, and cannot.
+// To be called when the node's process cannot go on in a new trace although those with which it shares memory do. Their
+// recordings get a notice of what they lack.
 void Collector::note_left_behind(const Node& node) {
   for (const auto& other : nodes_)
     if (other.get() != &node && (other->ended_in_cut == node.ended_in_cut || other->began_in_cut == node.ended_in_cut))

@@ -38,9 +38,9 @@ namespace {
 // The limit, in seconds of processor time, for entering a start image: a thousand times what that takes.
 constexpr rlim_t kSecondsToStart = 5;
 
-// Where the shim lies: the mappings of its file, and behind them as much as the headers in its first page say that its
-// .bss takes. What follows is the program's (the loader's memory, the kernel's own library), and with random addresses
-// it follows at once now and then.
+// The addresses of the shim: the mappings of its file, and behind them as much as its .bss takes according to the
+// headers in its first page. The mappings alone do not show where it ends: memory of the program (the loader's, or the
+// kernel's vdso) may follow without a gap, where addresses are random.
 std::pair<uint64_t, uint64_t> shim_range(const TracedProcess& process,
                                          std::span<const format::ImageMapRecord* const> maps) {
   uint64_t low = 0, file_end = 0, end = 0;
@@ -96,17 +96,21 @@ Result<void> ReplaySession::build_all() {
     FRIDAY_TRY(edges, host_order(recording_, schedule_.nodes()));
     host_edges_ = std::move(edges);
   }
-  FRIDAY_TRY(memory, ScheduleMemory::create(make_gates(schedule_, options_.sync, ends_,
-                                                       host_edges_ ? *host_edges_ : std::vector<HostEdge>()),
-                                            ids_, options_.restoring.get(), recording_.inside("cache")));
-  memory_ = std::move(memory);
+  std::map<NodeId, ScheduleMemory::Unchecked> unchecked;
   for (NodeId id : ids_) {
     FRIDAY_TRY(reader, TraceReader::open(recording_, id, gaps()));
     FRIDAY_TRY_VOID(reader.check());
+    if (const InferredPayload* inferred = reader.inferred()) unchecked[id].events = inferred->contents().unchecked;
+    else if (options_.restoring && options_.restoring->may_be_unchecked.contains(id))
+      unchecked[id].room = schedule_.event_count(id);
     NodeInfo info = *recording_.find(id);
     info.end = end_of(recording_, schedule_, info);
     nodes_[id] = std::make_shared<ReplayNode>(std::move(info), std::move(reader));
   }
+  FRIDAY_TRY(memory, ScheduleMemory::create(make_gates(schedule_, options_.sync, ends_,
+                                                       host_edges_ ? *host_edges_ : std::vector<HostEdge>()),
+                                            ids_, unchecked, options_.restoring.get(), recording_.inside("cache")));
+  memory_ = std::move(memory);
   for (auto& [id, node] : nodes_)
     if (!(node->reader().header().features & format::kFeatureForkChild)) FRIDAY_TRY_VOID(build_node(*node));
   for (auto& [id, node] : nodes_) {
@@ -199,7 +203,8 @@ Result<void> ReplaySession::build_node(ReplayNode& node) {
   return begin_trace(node, slot_of(node.id()), options_.restoring != nullptr);
 }
 
-// Tells the shim of a process that was made from a file what differs between sessions.
+// Tells the shim of a process that was made from a start image or a saved checkpoint what differs from session to
+// session.
 Result<void> ReplaySession::tell_shim(ReplayNode& node) {
   if (recording_.files_directory().size() >= sizeof(Control::files))
     return fail(ErrorCode::unsupported,
@@ -209,7 +214,7 @@ Result<void> ReplaySession::tell_shim(ReplayNode& node) {
   recording_.files_directory().copy(files, sizeof files - 1);
   const bool ok = node.process().write(node.control_address() + offsetof(Control, files), files, sizeof files) &&
                   node.set_control(&Control::mode, static_cast<uint32_t>(shim::kModeReplay)) &&
-                  node.set_control(&Control::object, uint64_t{0});  // its file has another name in each session
+                  node.set_control(&Control::object, uint64_t{0});  // its file's path changes with the session
   if (!ok || node.control().magic != shim::kControlMagic) return std::unexpected(process_gone(node.id()));
   return follow_trace(node, slot_of(node.id()), options_.restoring != nullptr);
 }
@@ -256,8 +261,8 @@ Result<void> ReplaySession::run_to_start(ReplayNode& node) {
   return {};
 }
 
-// Makes the other threads of a process that begins with an image, one that was taken while it ran. Each thread begins
-// at the same instruction as the first one, and then gets its own registers.
+// Makes the threads of a process whose image was taken while it ran (kFeaturePart); the first one exists already. Each
+// new thread begins at the same instruction as the first one, and then gets its own registers.
 Result<void> ReplaySession::make_threads_of_image(ReplayNode& node) {
   if (!(node.reader().header().features & format::kFeaturePart)) return {};
   FRIDAY_TRY(image, node.reader().image());
@@ -313,7 +318,8 @@ void ReplaySession::end_process(pid_t pid) {
 Result<std::optional<int>> ReplaySession::run_to_fork_trap(const ReplayNode& parent, pid_t pid, bool waiting) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::microseconds kPatience{1'000'000}, kLook{200};
-  std::optional<Clock::time_point> interrupted;  // then the child has `kPatience` left; waitpid(2) has no time limit
+  // Set by an interrupt. From then on the child has `kPatience` left and is polled, as waitpid(2) has no time limit.
+  std::optional<Clock::time_point> interrupted;
   if (waiting) ptrace(PTRACE_CONT, pid, 0, 0);
   for (;;) {
     int status = 0;

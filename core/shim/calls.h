@@ -117,11 +117,11 @@ void record_described(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 // Records a call that is not made and fails with `error`, a negative error number.
 void record_failed(CallFrame* frame, ThreadArea* area, long error);
 
-// A call that was made while recording.
 // The block_hash of the bytes that a call is to send or write, and how many; 0: not computed, or none.
 struct Contents {
   uint64_t hash = 0, length = 0;
 };
+// A call that was made while recording.
 struct Recorded {
   long result;          // or kNotMade
   bool stolen;          // another thread or process has run meanwhile: the call's release event is written
@@ -130,17 +130,18 @@ struct Recorded {
   Contents contents;
   uint64_t entry, exit;  // ticks
 };
-// What a call was found to read when it was made first, if it has to be made again and no event tells of that. The
-// kernel may have written since: the time that is left, or which descriptors are ready.
+// What a call has read at its first attempt, if that has no event and the call is made again. Its inputs are not hashed
+// again then, since the kernel may have written to them: the time that is left, or which descriptors are ready.
 struct FirstLook {
   bool taken = false;
   uint64_t hash = 0;
   Contents contents;
 };
-// `since`: the ticks when it was made first, if it has waited before; 0: it has not.
+// `since`: the ticks when the call was made for the first time, if it has waited before; 0: it has not.
 Recorded make_call(CallFrame* frame, ThreadArea* area, const CallInfo& info, uint64_t since = 0,
                    const FirstLook& first = {});
-// Ends the recording at a call that was made but cannot be recorded. The message to the user has `why` after the call.
+// Ends the recording at a call that was made but cannot be recorded. The message to the user names the call, and then
+// says `why`.
 void end_at_call(CallFrame* frame, long result, const char* why);
 // What the call wrote cannot be read back: another thread or process has unmapped or truncated it before this thread
 // had the token again, or the call has written over its own list of buffers, or the length is not that of what was
@@ -156,17 +157,22 @@ struct Offered {
 };
 
 // ---- reached.cc: what a call has written before it came to memory that cannot be written
-// Adds the part of `size` bytes at `address` that lies before the first page that cannot be written.
+// Such a call fails, for example with EFAULT, or it succeeds and returns how much it has written in whole messages,
+// blocks or records. Either way it has written more than its result tells, and its event must have these bytes, too.
+
+// Adds, of the `size` bytes at `address`, those before the first page that cannot be written.
 void write_reached(EventWriter& writer, uint64_t address, uint64_t size);
-// The same for a call that has succeeded, of the `size` bytes behind its result, which it would have written, too.
-// Adds nothing if all of them can be read.
+// The same for a call that has succeeded. `address` is where its result ends, `size` how many bytes more it was to
+// write. Adds nothing if all of these can be read, since then the call has ended for another reason.
 void write_behind(EventWriter& writer, uint64_t address, uint64_t size);
-void write_behind(EventWriter& writer, const IoVec* iov, uint64_t count, uint64_t done);  // behind `done` bytes of it
-// Whether the call has failed because it came to memory that cannot be written, and may have written some before.
+// The same for an iovec, of whose buffers it has filled the first `done` bytes.
+void write_behind(EventWriter& writer, const IoVec* iov, uint64_t count, uint64_t done);
+// Whether the call has failed because it came to memory that cannot be written, so that it may have written something
+// before.
 bool reached_in_part(const CallFrame* frame, long result);
+// Adds what a call that has failed so can have written, by its outputs in the table.
 void write_reached(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Offered& offered);
-// What a call can have written behind its result. One that has written something before it came to such memory does
-// not fail: it returns how much it has written in whole messages, blocks or records.
+// Adds what a call that has succeeded can have written behind its result, by its outputs in the table.
 void write_behind(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,
                   const Offered& offered);
 
@@ -175,9 +181,9 @@ void write_behind(EventWriter& writer, const CallInfo& info, const CallFrame* fr
 void write_iov(EventWriter& writer, const IoVec* iov, uint64_t count, long result);
 void write_outputs(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result,
                    const Offered& offered);
-// The same of a call that receives (kIn), for a schedule: the first bytes of each message.
+// Instead of write_outputs() in a schedule: adds the first bytes of each message that the call has received (kIn).
 void write_beginning(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
-// To be called before the call.
+// To be called before the call is made, because the call changes these sizes.
 Offered note_offered(const CallInfo& info, const CallFrame* frame);
 // Whether the call's value-result length counts instructions of 8 bytes: those of a socket's filter.
 inline bool counts_instructions(const CallFrame* frame) {
@@ -192,19 +198,21 @@ bool is_own(uint64_t pid);  // whether it is the id of this process or of one of
 uint64_t gathered_contents(const uint64_t* iov, uint64_t count, uint64_t limit);
 // Writes the ChannelRecords of the channels that the call has used. To be called before its event begins.
 void prepare_channels(const CallInfo& info, const CallFrame* frame, long result);
-// Add parts to the call's event: the bytes that it has sent or received, the bytes that the kernel has copied from one
-// channel to another, and the descriptors that it has created, with waits for children and semaphores.
+// Adds the bytes that the call has sent or received.
 void note_transfer(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done);
+// Adds the bytes that the kernel has copied from one channel to another.
 void note_copy(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
 // Adds what the call has written to the standard output or error to the event, as far as it is kept; in a schedule,
 // the first bytes of what it has sent.
 void note_output(EventWriter& writer, const CallInfo& info, const CallFrame* frame, const Recorded& done);
 extern uint64_t output_limit;  // HelloReply::output_mib, in bytes
+// Adds the descriptors that the call has created and, of other calls, the child that a wait has returned, or whether a
+// call on a lock or a semaphore takes or releases it.
 void note_descriptors(EventWriter& writer, const CallInfo& info, const CallFrame* frame, long result);
 
 // ---- inputs.cc
-// A hash of the memory that the call reads; 0 if it reads none. `contents` gets the hash of its payload, which is made
-// in the same pass.
+// A hash of the memory that the call reads; 0 if it reads none. Where this includes bytes to be sent or written,
+// `contents`, if it is not null, gets their own hash and length, without a second pass over them.
 uint64_t input_hash(const CallInfo& info, const CallFrame* frame, Contents* contents = nullptr);
 
 // ---- codes.cc: calls for which a code among their arguments says what they write
@@ -229,8 +237,8 @@ void note_fcntl(EventWriter& writer, const uint64_t* arguments, long result);
 // ENOSYS: it counts as refused, like calls that the table refuses.
 long refused_for_shim(const CallFrame* frame, const ThreadArea* area);
 
-// The hash of bytes that a call reads, together with the one of what it has read before. Unchanged if they are not
-// readable.
+// Continues `hash`, that of what a call has read so far, with the `size` bytes at `address`. Returns it unchanged if
+// they cannot be read.
 uint64_t hash_at(uint64_t address, uint64_t size, uint64_t hash);
 
 // ---- tracing.cc: ptrace(2)

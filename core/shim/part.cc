@@ -34,14 +34,14 @@ using namespace format;
 
 namespace {
 
-constexpr uint32_t kMostThreads = 1024;          // of a process that is alive, for which a part is begun
-constexpr long kLongestWait = 50'000'000;        // ns for which the threads may take to answer
-constexpr long kPokeAgain = 1'000'000;           // ns after which a thread that does not stand still is poked again
-constexpr long kLookAgain = 1'000'000;           // ns from one look at what prevents a part to the next,
-constexpr long kTryAgain = 1'000'000'000;        // and after an attempt, for which all threads were interrupted
-constexpr uint64_t kLookForOthers = 5'000'000;   // ns after which a process that sleeps looks whether all are called
-constexpr long kAskAgain = 1'000'000'000;        // ns after which it asks again for room that it has not got
-constexpr uint64_t kLookForRoom = 30'000'000;    // ns after which a process that makes no calls looks for that
+constexpr uint32_t kMostThreads = 1024;         // of a process that is alive, for which a part is begun
+constexpr long kLongestWait = 50'000'000;       // ns for which the threads may take to answer
+constexpr long kPokeAgain = 1'000'000;          // ns after which a thread that does not stand still is poked again
+constexpr long kLookAgain = 1'000'000;          // ns from one look at what prevents a part to the next
+constexpr long kTryAgain = 1'000'000'000;       // ns from an attempt, which interrupts all threads, to the next
+constexpr uint64_t kLookForOthers = 5'000'000;  // ns after which a sleeping process looks whether all are called
+constexpr long kAskAgain = 1'000'000'000;       // ns after which room for an image that has not come is asked for again
+constexpr uint64_t kLookForRoom = 30'000'000;   // ns after which a process that makes no calls looks for this room
 constexpr uint64_t kTellAfter = 10'000'000'000;  // ns of attempts after which the user is told what prevents a part
 
 enum : uint32_t { kUntold, kTelling, kTold };
@@ -58,13 +58,13 @@ struct Table {
   Told of[kMostThreads];
   CutReply cut;  // while a part begins together with those of other processes: what they share
 };
-// In memory that no image has. A thread that answers too late still finds it there.
+// In memory that no image contains. It stays mapped, because a thread may answer when nobody waits for that any more.
 Table* const table = (Table*)kWorkspaceAddress;
 bool has_table;
 
 uint32_t first_thread;  // the one that has begun the part
 uint64_t tried, began_trying;
-long pause;  // ns from `tried` to when it is tried again
+long pause;  // ns from `tried` until the next attempt
 bool told_user;
 bool asked_for_all;  // the collector knows that the process may share memory
 
@@ -118,8 +118,8 @@ const char* obstacle_of_threads(const ThreadArea* area) {
   return nullptr;
 }
 
-// Has all other threads tell about themselves; on standby they stand still from then on. False: one has not answered in
-// time.
+// Has all other threads store in the table what only the kernel knows of them; on standby they stand still from then
+// on. False: a thread has not answered in time.
 bool ask_threads(const ThreadArea* area) {
   if (!has_table) {
     const long place = native(sys::mmap, table, sizeof *table, PROT_READ | PROT_WRITE,
@@ -162,7 +162,7 @@ void tell_own_state(Told* own) {
   native(sys::arch_prctl, ARCH_GET_FS, &own->fs_base);
 }
 
-// The files that are mapped now, as at the start of a process. Their code is patched already.
+// Notes the files that are mapped now, as is done at the start of a process. Their code is patched already.
 void note_modules() {
   file_note_count = 0;
   MapLine map;
@@ -197,7 +197,8 @@ void write_thread(const ThreadArea* area, const Told& told) {
   record_commit(record);
 }
 
-// Writes the release of the call that the thread is in. What the call reads may have changed since it was made.
+// Writes the release of the call that the thread is in once more. Its hash is computed anew, since what the call reads
+// may have changed after the call was entered.
 void release_again(ThreadArea* other) {
   const CallInfo& info = call_info(other->call_number);
   EventWriter writer(kRelease, other, (uint16_t)other->call_number, arguments_of(other->frame), info.arity);
@@ -222,7 +223,8 @@ uint64_t status_bytes(const char* text, const char* word) {
   return 0;
 }
 
-// What the image takes at most: pages that are the process's own, and files of which the recording has no copy.
+// An upper bound of the image's size: the pages that are the process's own, and the mapped files of which the recording
+// has no copy.
 uint64_t image_bound() {
   constexpr uint64_t kSlack = 4u << 20, kEachThread = 512 << 10;  // what the kernel counts is not quite exact
   static char text[4096 + 1];
@@ -262,7 +264,7 @@ bool room_is_ready() {
   if (there < room_asked_for && !elapsed(room_asked_at, kAskAgain)) return false;
   const uint64_t needed = image_bound();
   if (room_asked_for && there >= needed) return true;
-  room_asked_for = page_up(needed + needed / 8);  // until it begins the process may get more memory
+  room_asked_for = page_up(needed + needed / 8);  // the process may get more memory until the part begins
   room_asked_at = ticks_now();
   collector_image_room(room_asked_for);
   if (look_timer >= 0) look_in(kLookForRoom);
@@ -311,7 +313,7 @@ void part_note_thread(ThreadArea* area, uint64_t extended_state) {
   const uint32_t count = __atomic_load_n(&table->count, __ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < count; i++) {
     Told& own = table->of[i];
-    uint32_t untold = kUntold;  // a poke may interrupt this
+    uint32_t untold = kUntold;  // a poke may interrupt this function and have it called again
     if (own.number != area->number ||
         !__atomic_compare_exchange_n(&own.done, &untold, kTelling, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
       continue;
@@ -348,7 +350,7 @@ void part_look_again() {
   } event = {kLookValue, kPokeSignal, SIGEV_SIGNAL, {}};
   int32_t timer = 0;
   if (failed(native(sys::timer_create, CLOCK_MONOTONIC, &event, &timer)))
-    return;  // then a part begins when it wakes up
+    return;  // then a part begins only when the process wakes up by itself
   look_timer = timer;
   look_in(look_every_ms * 1'000'000ull);
 }
@@ -390,7 +392,8 @@ void part_reap() {
   if (writer && native(sys::wait4, writer, 0, kNoHang | kClone, 0) != 0) writer = 0;
 }
 
-// The image, of which the calling thread is the first one.
+// Describes the process for its image. The calling thread becomes the first thread of the image: a replay begins with
+// it, in friday_resume.
 static void describe_image(const CallFrame* frame, const ThreadArea* area, Told* own) {
   tell_own_state(own);
   image_renew();
@@ -401,7 +404,7 @@ static void describe_image(const CallFrame* frame, const ThreadArea* area, Told*
   first_thread = area->number;
 }
 
-// The process goes on in another trace, with `room` for an image. Returns null, or why it cannot.
+// Gives the process another trace, with `room` bytes for an image. Returns null, or why that is not possible.
 static const char* enter_trace(uint64_t room, PartFor what) {
   int fd = -1;
   if (!collector_part(room, what, &fd)) return "there is no room for another trace";
@@ -417,7 +420,7 @@ static const char* enter_trace(uint64_t room, PartFor what) {
   return nullptr;
 }
 
-// From here on a schedule is kept, which needs no image. Null: so it is; else why it cannot be.
+// From here on a schedule is kept, which needs no image. Returns null, or why that is not possible.
 static const char* begin_schedule() {
   if (const char* why = enter_trace(0, PartFor::schedule)) return why;
   channels_anew();
@@ -429,7 +432,8 @@ static const char* begin_schedule() {
   return nullptr;
 }
 
-// From here on nothing is recorded, until a part is wanted again. Returns null, or why that is not possible.
+// From here on the process is on standby, unrecorded, until a part is wanted again. Returns null, or why that is not
+// possible.
 static const char* begin_standby() {
   shape_stands_by();
   if (const char* why = enter_trace(0, PartFor::standby)) return why;
@@ -450,7 +454,8 @@ bool part_is_called() {
   return __builtin_expect(wanted >= kPartTogether, 0) && group_member() && !on_standby && !part_pauses();
 }
 
-// Whether the processes that share memory with this one are called to begin together. Asks for that.
+// Whether the collector has called the processes that share memory with this one to begin their parts together. If it
+// has not, asks it to.
 static bool all_are_called() {
   if (trace_header()->wanted >= kPartTogether) return true;
   if (!asked_for_all) collector_send(kShares, 0, 0, nullptr);
@@ -459,13 +464,13 @@ static bool all_are_called() {
   return false;
 }
 
-// Whether the process is already what is wanted of it.
+// Whether the process is already recorded, or on standby, as FileHeader::wanted asks for.
 static bool is_as_wanted() {
   if (is_to_stand_by()) return on_standby && !keeps_schedule;
   return trace_header()->wanted == kOnlySchedule ? keeps_schedule || !on_standby : !has_news();
 }
 
-// What is known before all threads have stopped.
+// What can be found out before the other threads are interrupted.
 struct Prepared {
   const char* obstacle;  // null: none
   bool copies;           // a copy of the process writes the image
@@ -479,10 +484,12 @@ static Prepared prepare(const CallFrame* frame, const ThreadArea* area) {
   return {copies && !room_is_ready() ? "there is no room for its image yet" : nullptr, copies};
 }
 
-// The process goes on in a new trace, which begins with its image. Returns null, or why it cannot.
+// From here on the process is recorded in a new trace, which begins with its image: a part. Returns null, or why that
+// is not possible.
 static const char* enter_part(const CallFrame* frame, const ThreadArea* area, bool copies) {
   static Told own;
-  const uint64_t room = copies ? image_bound() : 0;  // on standby they have run until here
+  // Computed anew: on standby the threads have run until just now, and the process may have got more memory.
+  const uint64_t room = copies ? image_bound() : 0;
   if (const char* why = enter_trace(room, PartFor::recording)) return why;
   if (on_standby) channels_anew();
   else channels_again();
@@ -523,7 +530,7 @@ void part_begin(CallFrame* frame, ThreadArea* area) {
   if (now.obstacle) return tell_obstacle(now.obstacle, kLookAgain);
   if (together && !all_are_called())
     return tell_obstacle("not all processes that share memory with it could be stopped yet", kLookAgain);
-  if (together && !on_standby) return;  // at a call for which it can lend the token (part_together)
+  if (together && !on_standby) return;  // part_together() begins it, at a call for which the token can be lent
   if (is_to_stand_by()) {
     if (const char* why = begin_standby()) tell_obstacle(why, kTryAgain);
     return;
@@ -534,7 +541,7 @@ void part_begin(CallFrame* frame, ThreadArea* area) {
   else if (on_standby && (why = obstacle_of_threads(area))) pause_ns = kLookAgain;
   else if (together && !collector_halted(&table->cut)) why = kNotAll, pause_ns = kLookAgain;
   if (!why) why = schedule ? begin_schedule() : enter_part(frame, area, now.copies);
-  if (!why && !schedule && control.mode == kModeRecord) {  // there was room for the image
+  if (!why && !schedule && control.mode == kModeRecord) {  // otherwise there was no room for the image
     if (together) shared_record_before(area, table->cut);
     release_others();
   }
@@ -560,7 +567,7 @@ PartTogether part_together(CallFrame* frame, ThreadArea* area, uint64_t hash) {
   if (!why) area->call_logged = 0;
   if (!why && !off) {
     group_goes_on(area, kept);
-    if (control.mode == kModeRecord) {  // there was room for the image
+    if (control.mode == kModeRecord) {  // otherwise there was no room for the image
       shared_record_before(area, table->cut);
       release_others();
     }

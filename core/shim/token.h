@@ -133,7 +133,7 @@ extern SpinFound spin_found;
 // The signal of a poke. Not one that an instruction can raise: of two such signals at the same time one is lost.
 inline constexpr int kPokeSignal = 64;
 inline constexpr uint64_t kPokeValue = 0x656b6f702d6e7073;  // si_value of a poke
-inline constexpr uint64_t kLookValue = 0x6b6f6f6c2d6e7073;  // of one by the timer of part_arm()
+inline constexpr uint64_t kLookValue = 0x6b6f6f6c2d6e7073;  // of a poke by the timer of part_look_again()
 // Pokes a thread: a waiter has waited so many milliseconds at least for the token, and holds its guard (token_spare);
 // or a signal is held for the thread (held.cc).
 void spin_poke(uint32_t pid, uint32_t tid, uint64_t milliseconds);

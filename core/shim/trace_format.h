@@ -32,8 +32,8 @@ enum Feature : uint64_t {
   kFeatureChecksums = 1 << 2,     // every record's checksum is valid
   kFeatureSharedMemory = 1 << 3,  // shares writable memory with other processes, or could have
   kFeatureClockWords = 1 << 4,    // readings of clocks stand in the events themselves (kFlagClock)
-  // Begins in a process that was running: where the trace of the node `parent_uuid` ended or, if that is zero, with the
-  // first that is recorded of it.
+  // A part: begins in a process that was already running, where the trace of the node `parent_uuid` ended. If that is
+  // zero, the recording of the process begins here.
   kFeaturePart = 1 << 5,
   kFeatureMappedBefore = 1 << 6,  // its first events are mappings that the process had before (kMappedBefore)
   // A schedule: it has no image and only events of communication, so it cannot be replayed (schedule.h).
@@ -59,11 +59,12 @@ inline constexpr unsigned kMostRefused = 16;  // different calls; those beyond a
 // FileHeader::wanted
 enum Wanted : uint32_t {
   kNoPart = 0,
-  kPartWithNews = 1,  // if anything has happened in the present one
-  kPartInAnyCase = 2,
-  kNothing = 3,       // the process shall go on unrecorded (FileHeader::on_standby)
-  kOnlySchedule = 4,  // one on standby shall keep a schedule (kFeatureSchedule)
-  // As kPartInAnyCase and kNothing; all processes that share memory stand still for it at the same time.
+  kPartWithNews = 1,   // a new part, if events were recorded in the present one
+  kPartInAnyCase = 2,  // a new part, even if none were
+  kNothing = 3,        // the process shall go on unrecorded (FileHeader::on_standby)
+  kOnlySchedule = 4,   // the process, which is on standby, shall keep a schedule (kFeatureSchedule)
+  // As kPartInAnyCase and kNothing, but for all processes that share memory with each other at the same moment: each
+  // stands still until all do.
   kPartTogether = 5,
   kNothingTogether = 6,
 };
@@ -100,14 +101,16 @@ struct FileHeader {
   // Written by the collector.
   alignas(64) uint64_t allocated;  // bytes of the file that can be stored to without a fault
   uint32_t room;                   // futex: incremented when `allocated` has grown, or when it never will again
-  uint32_t closed;                 // why no more room will come: 0, or EndReason
-  uint32_t packing;                // 1: blocks that the program has left may move to the compressed file
-  uint32_t imaged;    // 1: the records before `image_end` are complete. Stored by the process that writes them
-  uint64_t checksum;  // once the node has ended: XXH3-64 of the header page with this field zero; 0: there is none
-  // Where the image of a part ends, if a forked copy of the process writes it: the process itself writes its records
-  // behind this offset meanwhile. 0: no copy writes it.
+  uint32_t closed;                 // 0: more room can come; otherwise the EndReason for which none will
+  uint32_t packing;                // 1: blocks that the program no longer writes to may move to the compressed file
+  uint32_t imaged;  // 1: all records before `image_end` are written. Stored by the process that writes them
+  // XXH3-64 of the header page, computed with zero in this field. It is stored when the node has ended; 0 until then.
+  uint64_t checksum;
+  // The offset at which the start image of a part ends. It is used if a forked copy of the process writes the image:
+  // meanwhile the process itself goes on and writes its records behind this offset. 0: no copy writes the image.
   uint64_t image_end;
-  uint64_t image_room;  // bytes that the collector has ready for the image of the next part; ~0: it can make none ready
+  // How many bytes of room the collector has made ready for the image of the next part; ~0: it cannot make any.
+  uint64_t image_room;
   uint32_t first_bytes;  // kFeatureSchedule: how many bytes of a message are kept, fewer than 65536
   // Written by the program.
   alignas(64) RefusedCall refused[kMostRefused];
@@ -197,9 +200,9 @@ inline constexpr unsigned kMaxParts = 4095;
 enum YieldKind : uint16_t {
   kYieldPause = 1,        // at a `pause`; argument 0: its number among those that the thread has executed, from 1
   kYieldSpin = 2,         // in a pure spin; arguments: instructions of an iteration, their hash; part: kSpinPoint
-  kYieldInstruction = 3,  // behind the instruction whose event is the one before
+  kYieldInstruction = 3,  // behind the instruction that the previous event records
   kYieldResumed = 4,      // the thread that has yielded goes on after other processes have run
-  kYieldCall = 5,         // behind the call whose event is the one before
+  kYieldCall = 5,         // behind the call that the previous event records
   kYieldLoop = 6,         // at a loop site; argument 0: its number among those that the thread has passed, from 1
 };
 enum InstructionKind : uint16_t {
@@ -403,12 +406,12 @@ struct SharedMapPart {
 };
 
 enum SharedChange : uint32_t {
-  kChangeWrite = 1,     // it gets the bytes that the call writes, which are in the program's memory
+  kChangeWrite = 1,     // the object gets the bytes that the call writes, which are in the program's memory
   kChangeZero = 2,      // `length` bytes become zero
   kChangeSize = 3,      // the object's length becomes `length`
-  kChangeAllocate = 4,  // its length becomes `offset` + `length` if it is shorter
+  kChangeAllocate = 4,  // the object's length becomes `offset` + `length` if it is shorter
   kChangePages =
-      5,  // it gets bytes that were never in the program's memory: those of SharedPagesRecords before the event
+      5,  // the object gets bytes that were never in the program's memory: those of SharedPagesRecords before the event
 };
 struct SharedWritePart {
   uint64_t object, offset, length;

@@ -20,11 +20,12 @@ namespace friday {
 
 class Betweens {
  public:
-  // With `alike`, events are also compared by the names that stand for several alike. `naming` must stay as long as
-  // this does.
+  // With `alike`, events are also compared by the names that stand for several roles that are alike
+  // (NamedRun::general). `naming` must stay as long as this does.
   Betweens(const Naming& naming, bool alike);
 
-  // False if there is so much between the messages of the run that not all was seen.
+  // Notes the orders of a run. False if not all of them were noted, because there are too many receives between the
+  // sends of the run (most_looks()).
   bool see(size_t run);
 
   // Calls f(names, is_general, inside, could) for each order that was seen. `is_general`: its names stand for several
@@ -45,32 +46,33 @@ class Betweens {
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
 
-  // Two consecutive sends of a node to one partner, by a name of each, and what is received elsewhere meanwhile.
+  // All pairs of consecutive sends from a node to one partner in which the first send has one name and the second has
+  // another, with what other nodes receive between the two.
   struct Segment {
-    size_t set = 0;                  // of runs that have one
-    std::vector<uint32_t> inside{};  // by the number of a receive's name: the set of runs, kNone
+    size_t set = 0;                  // number of the set of runs that have such a pair
+    std::vector<uint32_t> inside{};  // by a receive's number: the set of runs in which it comes between, or kNone
   };
-  // All segments, by names of one sort.
+  // All segments whose names are of one kind: those of single roles, or those that stand for several roles.
   struct Table {
     explicit Table(const Naming& naming) : number(naming.identities.size(), kNone), sets(0, naming.runs.size()) {}
     void number_name(uint32_t name);
     void limit_segments();
-    // Those of two sends with these names.
+    // The segments of two sends that have these names.
     std::vector<Segment*> segments_of(std::span<const uint32_t> first, std::span<const uint32_t> last);
-    // A receive with these names comes between, in the run.
+    // Notes that, in the run, a receive with these names comes between the sends of the segments.
     void add(std::span<Segment* const> to, std::span<const uint32_t> names, size_t run);
 
     std::map<std::pair<uint32_t, uint32_t>, Segment> segments;
-    std::vector<uint32_t> number, numbered;  // of the names of receives, and the other way round
+    std::vector<uint32_t> number, numbered;  // the receive's number by its name, and the name by the number
     RunSets sets;
-    size_t most = 0;
+    size_t most = 0;  // segments, so that the table does not grow without bound
     bool too_many = false;
   };
-  // The segments of two sends, by all names of each of them.
+  // The segments to which two sends belong by all of their names.
   struct Ends {
     std::vector<Segment*> by_name, by_general;
     size_t run = ~size_t{0};  // the last run with such sends
-    size_t seen = 0;          // in seen_: which names stood between them in that run
+    size_t seen = 0;          // where in seen_ the bits begin for what came between them in that run
   };
 
   void number_lists(const NamedRun& run);
@@ -86,10 +88,11 @@ class Betweens {
   const bool alike_;
   Table by_name_, by_general_;
   std::vector<Ends> ends_;
-  Numbering ends_of_;                                       // by the numbers of two lists
-  std::deque<std::vector<uint32_t>> lists_;                 // all names of an event, behind them the general one
-  std::unordered_map<std::string_view, uint32_t> list_of_;  // by its bytes
-  // Of the run that is looked at: by event, its list, and how many receives come up to it; what was seen.
+  Numbering ends_of_;                                       // index in ends_, by the numbers of the lists of two sends
+  std::deque<std::vector<uint32_t>> lists_;                 // all names of an event, followed by its general name
+  std::unordered_map<std::string_view, uint32_t> list_of_;  // number in lists_, by the bytes of a list
+  // Of the run that see() looks at. By event: the number of its list, and how many receives there are up to it.
+  // `seen_`: which lists have come between two sends already (Ends::seen), so that each is noted once.
   std::vector<uint32_t> lists_of_, receives_up_to_;
   std::vector<bool> seen_;
 };

@@ -12,14 +12,16 @@
 namespace friday {
 namespace {
 
-constexpr size_t kLeastOfKind = 3;   // runs that failed, and that passed
-constexpr size_t kMostExamples = 3;  // of a finding
-constexpr size_t kMostTimed = 10;    // orders of a form that are alike, of which it is asked when they are completed
-constexpr size_t kMostTimedRuns = 5;
-constexpr size_t kMostEqual = 10;  // findings with the same G that are put in the order of time
+constexpr size_t kLeastOfKind = 3;    // failing runs, and passing runs, that a claim needs
+constexpr size_t kMostExamples = 3;   // failing runs, and passing runs, that a finding names
+constexpr size_t kMostTimed = 10;     // orders of a form, of those that hold in the same runs, that are timed
+constexpr size_t kMostTimedRuns = 5;  // failing runs from which mean_completion() takes the mean
+constexpr size_t kMostEqual = 10;     // findings with the same G that are sorted by when they come true
 
-// When an order comes true in failing runs: the mean share of the run's events before its last message, and before its
-// others, which is earlier where what a message causes stands in the place of the message.
+// When an order comes true in failing runs: the mean, over these runs, of the share of the run's events that come
+// before its last message; then of the sum of the shares before each of its messages. Of two orders with the same last
+// message the second number is smaller for the one whose other messages come earlier: the causes, instead of what they
+// lead to.
 using When = std::pair<double, double>;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -50,7 +52,7 @@ class Ranking {
   std::vector<Finding> findings(size_t most) const {
     std::vector<Finding> list;
     for (size_t i = 0; i < scored_.size() && list.size() < most;) {
-      size_t end = i;  // of those that are equally strong
+      size_t end = i;  // the end of the findings that are as strong as this one
       while (end < scored_.size() && end - i < kMostEqual && scored_[end].g > scored_[i].g - 1e-9) end++;
       std::vector<std::pair<When, Finding>> equal;
       for (; i < end; i++)
@@ -65,8 +67,9 @@ class Ranking {
   bool has_claim() const { return has_claim_; }
   size_t shuffles() const { return chance_.size(); }
 
-  // The G that an order needs to be claimed. Few runs have no more than some G to give, so that what it takes in more
-  // runs is also estimated from the number of candidates.
+  // The G that an order must reach to be claimed. In few runs no order can have a large G, not even by chance, so the
+  // shuffles of these runs say too little of what it takes in more runs. Therefore the bound is at least what the
+  // number of candidates demands.
   double bound() const {
     if (chance_.empty()) return 0;
     const auto reached = static_cast<size_t>(kMostP * static_cast<double>(chance_.size() + 1));
@@ -80,7 +83,8 @@ class Ranking {
            static_cast<double>(scored.split.failing_with) >= kLeastShare * static_cast<double>(outcome_.failures);
   }
 
-  // With when it is completed.
+  // The finding for a candidate, with when it comes true. Of the orders that these runs cannot tell apart it names the
+  // one that comes true first.
   std::pair<When, Finding> finding(const Scored& scored) const {
     const Candidate& candidate = candidates_.list[scored.candidate];
     std::vector<std::pair<When, Order>> timed;
@@ -113,7 +117,8 @@ class Ranking {
   bool has_claim_ = false;
 };
 
-// Two runs have the same if each process has received messages of the same shapes in the same order.
+// How many different schedules the runs have. Two runs have the same one if each process has received messages of the
+// same shapes in the same order.
 size_t count_schedules(const Naming& naming) {
   std::set<std::map<std::string, std::vector<uint32_t>>> schedules;
   for (const NamedRun& run : naming.runs) {
@@ -157,7 +162,7 @@ Comparison compare(std::span<const StudiedRun> runs, size_t most) {
   if (outcome.failures < kLeastOfKind || outcome.runs - outcome.failures < kLeastOfKind) out.verdict = Verdict::too_few;
   else if (by_order.has_claim()) out.verdict = Verdict::order;
   else if (by_content.has_claim()) out.verdict = Verdict::content;
-  // The statistic of a real difference grows with the number of runs.
+  // The G of a real difference grows in proportion to the number of runs.
   if (!out.orders.empty() && out.orders[0].p > kMostP) {
     const double needed = static_cast<double>(outcome.runs) * by_order.bound() / out.orders[0].g;
     out.needed_runs = std::max(outcome.runs + 1, static_cast<size_t>(std::ceil(needed)));
