@@ -14,6 +14,7 @@
 #include "console/paths.h"
 #include "console/say.h"
 #include "core/base/counted.h"
+#include "core/infer/inference.h"
 #include "core/replay/cuts.h"
 #include "core/replay/saved_checkpoint.h"
 #include "core/replay/saved_format.h"
@@ -138,6 +139,7 @@ int run_checkpoint(const CheckpointOptions& options) {
   }
   ReplayOptions replay;
   replay.library_directory = library_directory();
+  replay.infer = infer::make_infer(library_directory());
   replay.unconfined = options.unconfined;
   auto session = ReplaySession::open(options.recording, replay);
   if (!session) return complain_of(session.error());

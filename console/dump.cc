@@ -222,7 +222,7 @@ int run_dump(const DumpOptions& options) {
   if (!recording) return complain("dump", recording.error());
   auto nodes = nodes_of(*recording, options);
   if (!nodes) return complain("dump", nodes.error());
-  recording = completed(*std::move(recording), {nodes->begin(), nodes->end()}, {library_directory(), false});
+  recording = completed(*std::move(recording), {nodes->begin(), nodes->end()}, {library_directory(), false, {}});
   if (!recording) return complain("dump", recording.error());
   auto schedule = Schedule::load_or_compute(*recording);
   if (!schedule)

@@ -22,6 +22,7 @@ using nlohmann::json;
 
 struct Lack {
   uint64_t bytes = 0;
+  uint64_t let_go = 0;  // of those that were let go for good
   // Of those that no node of the recording has.
   uint64_t nowhere = 0, first = 0, last = 0;  // events
   std::map<NodeId, uint64_t> senders;
@@ -34,6 +35,10 @@ Result<Lack> lack_of(const Recording& recording, const Schedule* order, const No
   FRIDAY_TRY(trace, TraceReader::open(recording, node.id, TraceReader::Gaps::allow));
   FRIDAY_TRY_VOID(for_each_left_out(trace, [&](EventView event, uint64_t, const LeftOut& range) {
     lack.bytes += range.size;
+    if (range.is_let_go()) {
+      lack.let_go += range.size;
+      return;
+    }
     if (const NodeInfo* sender = sender_of(recording, range)) {
       lack.senders[sender->id] += range.size;
       lack.needs.insert(sender->id);
@@ -73,7 +78,8 @@ json describe_lack(const Recording& recording, const Schedule* order, NodeId id,
   const NodeInfo& node = *recording.find(id);
   json out = {{"id", id.value},          {"name", node.name},
               {"left_out", lack.bytes},  {"restored", node.restored},
-              {"nowhere", lack.nowhere}, {"senders", json::array()}};
+              {"nowhere", lack.nowhere}, {"let_go", lack.let_go},
+              {"inferred", node.inferred}, {"senders", json::array()}};
   for (const auto& [sender, bytes] : lack.senders)
     out["senders"].push_back({{"id", sender.value}, {"name", recording.find(sender)->name}, {"bytes", bytes}});
   if (lack.nowhere) {
@@ -93,11 +99,15 @@ json describe_lack(const Recording& recording, const Schedule* order, NodeId id,
 void print_lack(const Recording& recording, const json& lack) {
   say("node {} {}: {} of what it has received are left out", lack["id"].get<uint32_t>(),
       lack["name"].get<std::string>(), size_text(lack["left_out"].get<uint64_t>()));
-  if (lack["restored"].get<bool>()) say("; a replay has made them again");
+  if (lack["restored"].get<bool>() && !lack["inferred"].get<bool>()) say("; a replay has made them again");
   say("\n");
   for (const json& sender : lack["senders"])
     say("  {} from node {} {}\n", size_text(sender["bytes"].get<uint64_t>()), sender["id"].get<uint32_t>(),
         sender["name"].get<std::string>());
+  if (const auto let_go = lack["let_go"].get<uint64_t>())
+    say("  {} from programs that are not recorded; {}\n", size_text(let_go),
+        lack["inferred"].get<bool>() ? "what they may have been was inferred"
+                                     : "what they may have been is inferred when a command needs it");
   if (lack["nowhere"].get<uint64_t>()) {
     say("  {} from nodes that the recording does not have: events {} to {}", size_text(lack["nowhere"].get<uint64_t>()),
         lack["events"][0].get<uint64_t>(), lack["events"][1].get<uint64_t>());

@@ -12,6 +12,7 @@
 #include "core/base/counted.h"
 #include "core/replay/restoring.h"
 #include "core/trace/contents.h"
+#include "core/trace/letting_go.h"
 #include "core/trace/pack.h"
 
 namespace friday {
@@ -21,6 +22,7 @@ using nlohmann::json;
 
 struct PackArguments {
   std::string recording;
+  std::vector<std::string> let_go;
   PackOptions pack;
   bool check = false, lean = false, unconfined = false, as_json = false;
 };
@@ -211,7 +213,7 @@ int run_check(const Recording& recording, const PackArguments& options) {
 // -- Leaving out payload.
 
 int run_lean(const Recording& recording, const PackArguments& options) {
-  auto report = leave_out_payload(recording, {library_directory(), options.unconfined});
+  auto report = leave_out_payload(recording, {library_directory(), options.unconfined, {}});
   if (!report) return complain("pack", report.error());
   if (options.as_json) {
     json nodes = json::array();
@@ -229,14 +231,34 @@ int run_lean(const Recording& recording, const PackArguments& options) {
   return 0;
 }
 
+int run_let_go(const Recording& recording, const PackArguments& options) {
+  auto done = let_payload_go(recording, options.let_go);
+  if (!done) return complain("pack", done.error());
+  if (options.as_json) {
+    json nodes = json::array();
+    for (const LetGo& node : *done)
+      nodes.push_back(
+          {{"id", node.node.value}, {"before", node.before}, {"after", node.after}, {"let_go", node.bytes}});
+    say_json({{"path", recording.path()}, {"nodes", nodes}});
+    return 0;
+  }
+  for (const LetGo& node : *done)
+    say("node {} {}: {} of payload are gone, its trace takes {} instead of {}\n", node.node,
+        recording.find(node.node)->name, size_text(node.bytes), size_text(node.after), size_text(node.before));
+  if (done->empty()) say("no channel of this name has brought anything from programs that are not recorded\n");
+  else say("What they may have been is inferred when a command needs it; what is inferred is marked as such.\n");
+  return 0;
+}
+
 int run_pack(const PackArguments& options) {
-  if (options.check + options.lean + !options.pack.symbols.empty() > 1)
+  if (options.check + options.lean + !options.let_go.empty() + !options.pack.symbols.empty() > 1)
     return complain("pack", {ErrorCode::usage,
-                             "--check only looks, --lean leaves out payload, --symbols adds debug information: one at "
-                             "a time; run friday pack again for the others"});
+                             "--check only looks, --lean leaves out payload, --let-go removes payload, --symbols adds "
+                             "debug information: one at a time; run friday pack again for the others"});
   auto recording = Recording::open(options.recording);
   if (!recording) return complain("pack", recording.error());
   if (options.lean) return run_lean(*recording, options);
+  if (!options.let_go.empty()) return run_let_go(*recording, options);
   return options.check ? run_check(*recording, options) : run_symbols(*recording, options);
 }
 
@@ -256,6 +278,11 @@ void add_pack_command(CLI::App& app, int* status) {
   command->add_flag("--lean", options->lean,
                     "Leave out what nodes received from other nodes; replays of the senders make it again when a "
                     "command needs it (friday restore)");
+  command
+      ->add_option("--let-go", options->let_go,
+                   "Remove for ever what came from programs that are not recorded, on channels of this kind or address, "
+                   "e.g. stream or '10.0.0.1:*'; but for the first 32 bytes of each receive. May be repeated")
+      ->allow_extra_args(false);
   add_unconfined_flag(*command, options->unconfined);
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer(

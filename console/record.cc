@@ -32,7 +32,7 @@ constexpr uint64_t kLeastKept = 16u << 20;  // bytes of --keep SIZE
 
 struct RecordOptions {
   std::string recording, session, name, group, max_size;
-  std::vector<std::string> command, predicates, keep_channel, drop_channel, save_on;
+  std::vector<std::string> command, predicates, keep_channel, drop_channel, let_go, save_on;
   std::string keep, budget;
   unsigned until_failure = 0, failures = 1, jobs = 1;
   std::optional<uint64_t> seed;
@@ -161,6 +161,8 @@ int print_service(const RecordOptions& options) {
     request.options.insert(request.options.end(), {"--keep-channel", pattern});
   for (const std::string& pattern : options.drop_channel)
     request.options.insert(request.options.end(), {"--drop-channel", pattern});
+  for (const std::string& pattern : options.let_go)
+    request.options.insert(request.options.end(), {"--let-go", pattern});
   auto text = options.print_systemd ? systemd_drop_in(request) : container_entry_point(request);
   if (!text) return complain("record", text.error());
   fmt::print("{}", *text);
@@ -193,8 +195,8 @@ Result<LaunchOptions> launch_options(const RecordOptions& options) {
   launch.collector.catch_all_only = options.catch_all;
   launch.collector.state_every = options.state_every;
   launch.collector.compress = !options.no_compress;
-  if (options.lean || !options.budget.empty()) {
-    LeanOptions lean{0, options.keep_channel, options.drop_channel};
+  if (options.lean || !options.budget.empty() || !options.let_go.empty()) {
+    LeanOptions lean{0, options.keep_channel, options.drop_channel, options.let_go};
     if (!options.budget.empty()) {
       FRIDAY_TRY(budget, parse_size(options.budget, 0));
       lean.budget = budget;
@@ -294,6 +296,7 @@ const char* beside_schedule(const RecordOptions& options) {
   if (options.chaos) return "--chaos";
   if (options.lean) return "--lean";
   if (!options.budget.empty()) return "--budget";
+  if (!options.let_go.empty()) return "--let-go";
   if (options.state_every) return "--state-hash";
   if (!options.keep.empty() && !options.until_failure) return "--keep";
   return nullptr;
@@ -322,10 +325,11 @@ int run_record(RecordOptions& options) {
                                "--seed belongs to a group with random faults, or to --chaos: add --group GROUP.toml or "
                                "--chaos"});
   if (options.standby &&
-      (options.until_failure || !options.predicates.empty() || options.lean || !options.budget.empty()))
+      (options.until_failure || !options.predicates.empty() || options.lean || !options.budget.empty() ||
+       !options.let_go.empty()))
     return complain("record", {ErrorCode::usage,
                                "--standby does not go with --until-failure and --predicate, which judge a whole run, "
-                               "nor with --lean and --budget, which leave out what was sent before the recording "
+                               "nor with --lean, --budget and --let-go, which leave out what was sent before the recording "
                                "began: leave one of them away"});
   if (const char* other = beside_schedule(options))
     return complain(
@@ -452,6 +456,12 @@ void add_record_command(CLI::App& app, int* status) {
                    "With --budget: never keep it, if a replay can make it again")
       ->allow_extra_args(false)
       ->needs(budget);
+  command
+      ->add_option("--let-go", options->let_go,
+                   "Do not keep what comes by such channels from programs that are not recorded, but for the first 32 "
+                   "bytes of each receive; with --budget only as far as it does not fit. It is gone for good, and what "
+                   "it may have been is inferred later. May be repeated")
+      ->allow_extra_args(false);
   command->add_flag("-q,--quiet", options->quiet, "Say nothing of the recording, also at its end");
   command->add_flag("--no-patch", options->catch_all,
                     "Patch no call sites: every call goes through Syscall User Dispatch (slow; for tests)");

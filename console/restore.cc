@@ -1,5 +1,6 @@
 #include "console/restore.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <set>
@@ -11,6 +12,7 @@
 #include "console/paths.h"
 #include "console/say.h"
 #include "core/base/counted.h"
+#include "core/infer/inference.h"
 #include "core/replay/restoring.h"
 #include "core/trace/node_list.h"
 
@@ -32,15 +34,23 @@ int run_restore(const RestoreArguments& arguments) {
     wanted = std::set<NodeId>(chosen->begin(), chosen->end());
   }
   const auto start = std::chrono::steady_clock::now();
-  auto restored = restore_payload(*recording, wanted, {library_directory(), arguments.unconfined});
+  auto restored = restore_payload(*recording, wanted,
+                                  {library_directory(), arguments.unconfined, infer::make_infer(library_directory())});
   if (!restored) return complain("restore", restored.error());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (arguments.as_json)
-    say_json(
-        {{"path", arguments.recording}, {"nodes", restored->nodes}, {"bytes", restored->bytes}, {"seconds", seconds}});
+    say_json({{"path", arguments.recording},
+              {"nodes", restored->nodes},
+              {"bytes", restored->bytes},
+              {"proved", restored->inferred[static_cast<size_t>(Sureness::received)]},
+              {"determined", restored->inferred[static_cast<size_t>(Sureness::determined)]},
+              {"inferred", restored->inferred[static_cast<size_t>(Sureness::inferred)]},
+              {"unknown", restored->inferred[static_cast<size_t>(Sureness::free)]},
+              {"seconds", seconds}});
   else if (restored->nodes == 0)
     say("{} lacks nothing\n", arguments.nodes.empty() ? arguments.recording : "node " + arguments.nodes);
   else say("restored: {} of {}, {:.3f} s\n", size_text(restored->bytes), counted(restored->nodes, "node"), seconds);
+  if (const std::string text = inferred_text(*restored); !text.empty() && !arguments.as_json) say("{}\n", text);
   return 0;
 }
 

@@ -2,6 +2,8 @@
 # Installs the missing Debian packages that are needed to build and test Friday. It never removes an installed package.
 #   --build   only the packages for building and using Friday
 #   --full    also the packages for `tests/run.sh --full`: servers that it records, compilers and checkers
+#   --infer   also the packages for building friday-infer
+#   --cut     also the packages for building `friday cc` and `friday cut`
 #   --lint    the packages for building and for `tests/run.sh --lint`
 #   --list    prints the names of the packages instead of installing them
 # It works as root and as a user with sudo, needs no terminal, and starts no service. docs/dependencies.md explains each package.
@@ -26,6 +28,9 @@ servers=(mosquitto mosquitto-clients libzmq3-dev nginx-light apache2 apache2-uti
 fuzzing=(clang-19 libclang-rt-19-dev)
 # For programs with Clang's library of C++, and with containers of Boost and Abseil, in the full test run.
 other_library=(libc++-dev libc++abi-dev libabsl-dev)
+# For building friday-infer, and the compilers of `friday cut`.
+inferring=(valgrind libz3-dev)
+cutting=(llvm-19-dev clang-19 lld-19 zlib1g-dev)
 # For checking scripts against the types of the Python package, and the completion of zsh, in the full test run.
 checking=(mypy zsh)
 # For drawing the figures of the benchmarks. They depend on Boost by way of scipy, so not every Boost goes with them.
@@ -37,9 +42,11 @@ for option; do
   case "$option" in
     --build) wanted=("${building[@]}") ;;
     --lint) wanted=("${building[@]}" "${looking[@]}" "${tidying[@]}") ;;
-    --full) wanted+=("${servers[@]}" "${fuzzing[@]}" "${other_library[@]}" "${checking[@]}" "${drawing[@]}") ;;
+    --full) wanted+=("${servers[@]}" "${fuzzing[@]}" "${other_library[@]}" "${checking[@]}" "${drawing[@]}" "${inferring[@]}" "${cutting[@]}") ;;
+    --infer) wanted+=("${inferring[@]}") ;;
+    --cut) wanted+=("${cutting[@]}") ;;
     --list) list=yes ;;
-    *) echo "usage: console/setup.sh [--build | --full | --lint] [--list]" >&2; exit 2 ;;
+    *) echo "usage: console/setup.sh [--build | --full | --lint] [--infer] [--cut] [--list]" >&2; exit 2 ;;
   esac
 done
 [[ -z $list ]] || { printf '%s\n' "${wanted[@]}"; exit 0; }

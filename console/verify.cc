@@ -13,6 +13,7 @@
 #include "console/say.h"
 #include "console/slices.h"
 #include "core/base/counted.h"
+#include "core/infer/inference.h"
 #include "core/replay/cuts.h"
 #include "core/replay/session.h"
 #include "core/replay/verdict.h"
@@ -88,6 +89,7 @@ void print_result(const ReplayVerdict& verdict, const VerifyOptions& options, co
 Result<ReplayOptions> replay_options(const VerifyOptions& options) {
   ReplayOptions replay;
   replay.library_directory = library_directory();
+  replay.infer = infer::make_infer(library_directory());
   replay.sync = *sync_mode_named(options.sync);  // the option takes no other names
   replay.unconfined = options.unconfined;
   if (options.nodes.empty()) return replay;

@@ -93,7 +93,7 @@ class PyRecording {
     std::vector<NodeId> wanted;
     if (nodes) wanted = value_or_raise(parse_node_list(recording_, *nodes));
     const auto needed = nodes ? std::set<NodeId>(wanted.begin(), wanted.end()) : all_readable(recording_);
-    recording_ = value_or_raise(completed(std::move(recording_), needed, {default_library_directory(), false}));
+    recording_ = value_or_raise(completed(std::move(recording_), needed, {default_library_directory(), false, {}}));
     Result<Schedule> order = [&] {
       py::gil_scoped_release release;
       return Schedule::load_or_compute(recording_, wanted);

@@ -93,6 +93,7 @@ void bind_session(py::module_& module) {
       .def("last_received", &Session::last_received)
       .def("progress", &Session::progress)
       .def("altered", &Session::altered)
+      .def("take_inferred", &Session::take_inferred)
       .def("undescribed", &Session::undescribed)
       .def("costs", &Session::costs)
       .def("plan", &Session::plan)

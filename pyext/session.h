@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/printable.h"
+#include "core/infer/inference.h"
 #include "core/replay/cuts.h"
 #include "core/trace/aliases.h"
 #include "core/trace/event_text.h"
@@ -77,6 +78,7 @@ class Session {
     }
     symbols_ = options.gdbs.symbols;
     options.replay.library_directory = default_library_directory();
+    options.replay.infer = infer::make_infer(default_library_directory());
     options.replay.sync = sync_mode(sync);
     options.replay.unconfined = unconfined;
     options.gdbs.confined = !unconfined;
@@ -325,6 +327,12 @@ class Session {
     auto since = debugger().alterations().since({node});
     if (!since) return std::nullopt;
     return PyTime{*since, origin_};
+  }
+
+  std::vector<uint32_t> take_inferred() {
+    std::vector<uint32_t> nodes;
+    for (NodeId id : debugger().take_inferred()) nodes.push_back(id.value);
+    return nodes;
   }
 
   uint32_t plan(const std::string& expression) {

@@ -149,6 +149,13 @@ Result<void> Debugger::remove_stop_point(uint32_t id) {
   return stop_points_.remove(id);
 }
 
+std::vector<NodeId> Debugger::take_inferred() {
+  std::vector<NodeId> nodes;
+  for (NodeId id : session_->nodes())
+    if (session_->find(id)->take_read_inferred()) nodes.push_back(id);
+  return nodes;
+}
+
 std::vector<std::string> Debugger::take_notices() {
   for (NodeId id : session_->nodes()) {
     if (told_registers_ || !session_->find(id)->watches().lacks_registers()) continue;

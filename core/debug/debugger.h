@@ -75,6 +75,8 @@ class Debugger final : private Returner {
   Result<bool> approach(const Mark& target);
   // Removes a stop point of any kind. Fails with not_found if there is none with this id.
   Result<void> remove_stop_point(uint32_t id);
+  // The nodes of which something was read since the last call that may depend on payload which nobody has any more.
+  std::vector<NodeId> take_inferred();
   // Messages for the user that are not answers, each returned once.
   std::vector<std::string> take_notices();
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/trace/leaving_out.h"
 
@@ -34,10 +35,11 @@ Budget::Flow& Budget::flow(uint64_t channel) {
   Flow& flow = found->second;
   flow.rule = Rule::by_budget;
   flow.ticks = now_.value_or(0);
-  if (options_.keep.empty() && options_.drop.empty()) return flow;
+  if (options_.keep.empty() && options_.drop.empty() && options_.let_go.empty()) return flow;
   const Names names = names_(channel);
   if (match_one(options_.keep, names)) flow.rule = Rule::keep;
   else if (match_one(options_.drop, names)) flow.rule = Rule::drop;
+  flow.may_go = match_one(options_.let_go, names);
   return flow;
 }
 
@@ -93,11 +95,14 @@ bool Budget::keeps(Flow& flow, const Regenerable& bytes) {
   return tokens_ >= size + static_cast<double>(options_.budget) * kReserveSeconds;
 }
 
-std::vector<LeftOut> Budget::choose(std::span<const Regenerable> regenerable) {
-  std::vector<Regenerable> out;
-  for (const Regenerable& bytes : regenerable) {
+std::vector<LeftOut> Budget::choose(std::span<const Regenerable> regenerable, std::span<const Regenerable> foreign) {
+  std::vector<Regenerable> all, out;
+  std::ranges::merge(regenerable, foreign, std::back_inserter(all), {}, &Regenerable::offset, &Regenerable::offset);
+  for (const Regenerable& bytes : all) {
     advance(bytes.ticks);
-    if (!keeps(flow(bytes.channel), bytes)) {
+    Flow& from = flow(bytes.channel);
+    if (bytes.is_let_go() && !from.may_go) continue;  // its bytes are stored in any case
+    if (!keeps(from, bytes)) {
       out.push_back(bytes);
       continue;
     }

@@ -1,7 +1,7 @@
 // Which payload a lean recording stores although a replay would make it again: what comes by channels of low rate,
 // which say what the system does (the control plane: Altekar and Stoica, UCB/EECS-2010-74), then the first bytes of
-// messages, then the rest, as far as a budget of bytes a second allows. It never decides about what cannot be made
-// again.
+// messages, then the rest, as far as a budget of bytes a second allows. What cannot be made again it gives up only on
+// channels that the user has named for that.
 //
 // One object belongs to one node, and is given what the node has received in the order of its trace.
 #pragma once
@@ -25,6 +25,9 @@ struct LeanOptions {
   // Patterns (fnmatch(3)) of channels whose payload is always or never kept, whatever the budget says: a pattern is
   // compared with the channel's kind, its local and its remote address. `keep` wins.
   std::vector<std::string> keep, drop;
+  // The same of channels whose payload may be let go for good if it comes from programs that are not recorded: nobody
+  // has it then, and it can only be inferred (core/infer). What the budget allows is kept.
+  std::vector<std::string> let_go = {};
 };
 
 class Budget {
@@ -35,8 +38,8 @@ class Budget {
 
   Budget(const LeanOptions& options, uint64_t ticks_per_second, NamesOf names);
 
-  // Chooses which of the regenerable ranges of a block are left out.
-  std::vector<LeftOut> choose(std::span<const Regenerable> regenerable);
+  // Chooses which of the regenerable ranges of a block are left out, and which of those that nobody else has.
+  std::vector<LeftOut> choose(std::span<const Regenerable> regenerable, std::span<const Regenerable> foreign = {});
   // Call when the block is stored: how many bytes it takes.
   void stored(uint64_t bytes);
 
@@ -56,6 +59,7 @@ class Budget {
     double rate = 0;     // bytes a second, averaged
     uint64_t ticks = 0;  // up to when
     bool control = false;
+    bool may_go = false;  // also what nobody else has
   };
 
   double seconds(uint64_t ticks) const { return static_cast<double>(ticks) / static_cast<double>(ticks_per_second_); }

@@ -212,10 +212,11 @@ std::vector<LeftOut> Packer::find_left_out(Trace& trace, std::span<const std::by
     trace.budget = std::make_unique<Budget>(
         *lean_, trace.ticks_per_second,
         [this, number = *trace.number](uint64_t channel) { return regenerable_.names(number, channel); });
-  const auto found = regenerable_.find(*trace.number, block, offset, records_behind(trace, offset + block.size()));
+  const auto found = regenerable_.find(*trace.number, block, offset, records_behind(trace, offset + block.size()),
+                                      !lean_->let_go.empty());
   trace.foreign += found.received;
   for (const Regenerable& bytes : found.regenerable) trace.foreign -= bytes.size;
-  return trace.budget->choose(found.regenerable);
+  return trace.budget->choose(found.regenerable, found.foreign);
 }
 
 // The whole records from `offset` on that have been noted already, some of them.

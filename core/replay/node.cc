@@ -495,6 +495,7 @@ Result<ReplayNode::Standing> ReplayNode::standing(ThreadId id) {
 
 Result<user_regs_struct> ReplayNode::registers(ThreadId id) {
   FRIDAY_TRY(found, standing(id));
+  note_registers_read();
   return found.view;
 }
 
@@ -712,8 +713,19 @@ Result<void> ReplayNode::write_raw(Addr address, std::span<const std::byte> data
   return {};
 }
 
+void ReplayNode::note_read(Addr address, size_t size) {
+  if (inferred_ && !read_inferred_ && process_) read_inferred_ = inferred_->depends(events_done(), address.value, size);
+}
+
+void ReplayNode::note_registers_read() {
+  if (inferred_ && !read_inferred_ && process_) read_inferred_ = reader_.inferred()->computes(events_done());
+}
+
+bool ReplayNode::take_read_inferred() { return std::exchange(read_inferred_, false); }
+
 Result<void> ReplayNode::read(Addr address, std::span<std::byte> out) {
   FRIDAY_TRY_VOID(read_raw(address, out));
+  note_read(address, out.size());
   patched_.show_original(address, out);
   return {};
 }

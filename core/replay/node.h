@@ -37,7 +37,9 @@ bool same_registers(const user_regs_struct& a, const user_regs_struct& b);
 
 class ReplayNode final : public NodeControl {
  public:
-  ReplayNode(const NodeInfo& info, TraceReader reader) : info_(info), reader_(std::move(reader)) {}
+  ReplayNode(const NodeInfo& info, TraceReader reader) : info_(info), reader_(std::move(reader)) {
+    if (reader_.inferred()) inferred_.emplace(*reader_.inferred());
+  }
 
   // ---- NodeControl
   NodeId id() const override { return info_.id; }
@@ -102,6 +104,10 @@ class ReplayNode final : public NodeControl {
   // that in system calls, others call note_altered(). A copy of the process is altered, too.
   bool is_altered() const { return altered_; }
   void note_altered() { altered_ = true; }
+
+  // Whether anything that was read of the program since the last call may depend on payload that nobody has any more
+  // (core/trace/inferred.h): memory, or registers while code runs that computes with such bytes.
+  bool take_read_inferred();
 
   // What a checkpoint keeps of the node besides its process.
   NodeSnapshot snapshot() const { return at_; }
@@ -250,6 +256,10 @@ class ReplayNode final : public NodeControl {
   const DescriptorChannel* channel_ = nullptr;
   bool show_hardware_ = false;
   bool altered_ = false;
+  void note_read(Addr address, size_t size);
+  void note_registers_read();
+  std::optional<InferredMemory> inferred_;  // present if reader_ has payload that was inferred
+  bool read_inferred_ = false;
   DebugSlots debug_slots_{};
   uint32_t debug_version_ = 0;
   PatchedBytes patched_;

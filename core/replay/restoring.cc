@@ -4,6 +4,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
@@ -35,7 +37,8 @@ struct RestoringPlan {
   std::map<NodeId, Node> nodes;
   std::set<NodeId> replayed;  // those that send it, and whom their replay needs
   std::shared_ptr<RestoringTables> tables = std::make_shared<RestoringTables>();
-  std::map<NodeId, uint64_t> missing;  // bytes of which no recorded node is the sender
+  std::map<NodeId, uint64_t> absent;  // bytes of which the sender's node is not in the recording
+  std::vector<MissingBytes> missing;  // what was let go for good
 };
 
 // Plans what one node lacks: with which of its events it gets the bytes, and who sends them.
@@ -54,8 +57,12 @@ Result<void> plan_node(RestoringPlan& plan, const Recording& recording, NodeId i
                                                .place = place,
                                                .message = source.message,
                                                .reserved = 0});
+    } else if (!range.is_let_go()) {
+      plan.absent[id] += range.size;
     } else {
-      plan.missing[id] += range.size;
+      plan.missing.push_back({id, event->index, address, range.size, place});
+      plan.tables->may_be_unchecked.insert(id);
+      plan.replayed.insert(id);
     }
     place += range.size;
   });
@@ -87,7 +94,7 @@ Result<RestoringPlan> make_plan(const Recording& recording, const Schedule* orde
 }
 
 Error not_all_senders(const Recording& recording, const RestoringPlan& plan) {
-  const auto& [id, bytes] = *plan.missing.begin();
+  const auto& [id, bytes] = *plan.absent.begin();
   return Error{
       ErrorCode::unsupported,
       fmt::format(
@@ -97,6 +104,12 @@ Error not_all_senders(const Recording& recording, const RestoringPlan& plan) {
           id, printable(recording.find(id)->name), bytes),
       id.value,
       {}};
+}
+
+uint64_t bytes_of(std::span<const MissingBytes> missing) {
+  uint64_t bytes = 0;
+  for (const MissingBytes& each : missing) bytes += each.size;
+  return bytes;
 }
 
 // What is made again lies on the disk twice for a moment: while it is exchanged, and in the cache.
@@ -119,6 +132,39 @@ bool lacks_payload(const Recording& recording, const std::set<NodeId>& nodes) {
   });
 }
 
+// Keeps what was inferred of a node. `file`, from `at` on, has the bytes that the nodes share.
+Result<void> keep_inferred(const Recording& recording, const RestoringPlan& plan, NodeId id, InferredNode found,
+                           int file, uint64_t at, Restored& restored) {
+  const RestoringPlan::Node& node = plan.nodes.at(id);
+  const PackedList& list = node.trace.packed_list();
+  InferredContents contents{.bytes = {},
+                            .sureness = {},
+                            .unchecked = std::move(found.unchecked),
+                            .touched = std::move(found.touched),
+                            .spans = std::move(found.spans),
+                            .problem = {}};
+  uint64_t bytes = 0;
+  for (const LeftOut& range : list.left_out) bytes += range.size;
+  contents.bytes.resize(bytes);
+  contents.sureness.assign(bytes, Sureness::received);
+  FRIDAY_TRY_VOID(read_exactly(file, contents.bytes, at + node.at));
+  auto next = found.sureness.begin();
+  for (const MissingBytes& each : plan.missing)
+    if (each.node == id)
+      next = std::ranges::copy_n(next, static_cast<ptrdiff_t>(each.size),
+                                 contents.sureness.begin() + static_cast<ptrdiff_t>(each.place - node.at))
+                 .in;
+  note_what_hashes_prove(list, contents);
+  for (const MissingBytes& each : plan.missing)
+    if (each.node == id)
+      for (uint64_t i = 0; i < each.size; i++)
+        restored.inferred[static_cast<size_t>(contents.sureness[each.place - node.at + i])]++;
+  // If all of it is what was received, nothing is in doubt, and what is sent of it can be compared again.
+  if (std::ranges::all_of(contents.sureness, [](Sureness each) { return each == Sureness::received; }))
+    contents.unchecked.clear(), contents.touched.clear(), contents.spans.clear();
+  return write_inferred(inferred_payload(recording.trace(id), id), list, contents);
+}
+
 // Held by the process that restores the recording; released when the descriptor is closed.
 Result<UniqueFd> lock_restoring(const Recording& recording) {
   FRIDAY_TRY(cache, make_directory_beneath(recording.inside("cache")));
@@ -137,7 +183,13 @@ Result<Restored> restore_payload(const Recording& asked, const std::set<NodeId>&
   FRIDAY_TRY(recording, Recording::open(asked.path()));  // another process may have restored it meanwhile
   const auto order = Schedule::load_or_compute(recording);
   FRIDAY_TRY(plan, make_plan(recording, order ? &*order : nullptr, nodes));
-  if (!plan.missing.empty()) return std::unexpected(not_all_senders(recording, plan));
+  if (!plan.absent.empty()) return std::unexpected(not_all_senders(recording, plan));
+  if (!plan.missing.empty() && !options.infer)
+    return fail(
+        ErrorCode::unsupported,
+        "{} of what nodes have received were let go for good (`friday info --missing`); `friday restore` infers "
+        "what they may have been",
+        size_text(bytes_of(plan.missing)));
   Restored restored{plan.nodes.size(), plan.tables->bytes};
   if (plan.nodes.empty()) return restored;
   FRIDAY_TRY_VOID(check_room(recording, restored.bytes));
@@ -147,14 +199,27 @@ Result<Restored> restore_payload(const Recording& asked, const std::set<NodeId>&
   replay.restoring = plan.tables;
   replay.nodes.assign(plan.replayed.begin(), plan.replayed.end());
   FRIDAY_TRY(session, ReplaySession::open(recording.path(), std::move(replay)));
-  FRIDAY_TRY_VOID(replay_to_end(*session));
+  std::map<NodeId, InferredNode> inferred;
+  if (plan.missing.empty()) {
+    FRIDAY_TRY_VOID(replay_to_end(*session));
+  } else {
+    FRIDAY_TRY(found, options.infer(*session, plan.missing));
+    inferred = std::move(found);
+  }
   const ReplayVerdict verdict = judge_replay(*session, false);
   if (!verdict.failure.empty()) return fail(ErrorCode::component_died, "{}", verdict.failure);
+  if (!inferred.empty() && !verdict.held())
+    return fail(ErrorCode::unsupported,
+                "what was inferred of payload that nobody has does not lead where the recording says: {}",
+                verdict.problems);
   const auto [file, at] = session->exchanged();
   std::optional<Error> first;
   for (const auto& [id, node] : plan.nodes) {
+    const auto guessed = inferred.find(id);
     auto written =
-        write_restored(restored_payload(recording.trace(id), id), node.trace.packed_list(), file, at + node.at);
+        guessed != inferred.end()
+            ? keep_inferred(recording, plan, id, std::move(guessed->second), file, at, restored)
+            : write_restored(restored_payload(recording.trace(id), id), node.trace.packed_list(), file, at + node.at);
     if (!written && !first)
       first = Error{written.error().code,
                     fmt::format("node {} ({}): payload that the recording leaves out was not made again: {}{}{}", id,
@@ -165,6 +230,19 @@ Result<Restored> restore_payload(const Recording& asked, const std::set<NodeId>&
   }
   if (first) return std::unexpected(*std::move(first));
   return restored;
+}
+
+std::string inferred_text(const Restored& restored) {
+  const auto of = [&](Sureness sureness) { return restored.inferred[static_cast<size_t>(sureness)]; };
+  std::vector<std::string> parts;
+  const auto say = [&](Sureness sureness, const char* text) {
+    if (of(sureness)) parts.push_back(fmt::format("{} {}", counted(of(sureness), "byte"), text));
+  };
+  say(Sureness::received, "are what was received, as their hash says");
+  say(Sureness::determined, "must have been what they are now, if the code took the same path");
+  say(Sureness::inferred, "may also have been something else");
+  say(Sureness::free, "are unknown: nothing that was recorded depends on them");
+  return parts.empty() ? "" : fmt::format("of what nobody has any more, {}", fmt::join(parts, "; "));
 }
 
 std::set<NodeId> all_readable(const Recording& recording) {

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/check.h"
 #include "core/base/refusals.h"
 
 namespace friday {
@@ -28,13 +29,14 @@ namespace {
 // The arrays of one node, behind SharedSchedule.
 struct Arrays {
   std::vector<shim::Gate> gates;
-  std::vector<uint64_t> posts;
+  std::vector<uint64_t> posts, unchecked;
   std::vector<shim::SentPiece> sent;
   std::vector<shim::ReceivedPiece> received;
 
   static constexpr uint64_t round(uint64_t bytes) { return (bytes + 7) & ~7ull; }
   uint64_t bytes() const {
-    return round(gates.size() * sizeof gates[0]) + posts.size() * sizeof posts[0] + sent.size() * sizeof sent[0] +
+    return round(gates.size() * sizeof gates[0]) + posts.size() * sizeof posts[0] +
+           unchecked.size() * sizeof unchecked[0] + sent.size() * sizeof sent[0] +
            received.size() * sizeof received[0];
   }
 };
@@ -68,6 +70,7 @@ Result<void> ScheduleMemory::make_file(const Beneath& directory) {
 
 Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector<NodeGates>& nodes,
                                                                const std::vector<NodeId>& ids,
+                                                               const std::map<NodeId, Unchecked>& unchecked,
                                                                const RestoringTables* restoring,
                                                                const Beneath& directory) {
   if (nodes.size() > shim::kMaxNodes)
@@ -81,6 +84,11 @@ Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector
   for (size_t i = 0; i < nodes.size(); i++) {
     arrays[i].gates = nodes[i].gates, arrays[i].posts = nodes[i].posts;
     add_pieces(arrays[i], restoring, ids[i]);
+    const auto known = unchecked.find(ids[i]);
+    if (known != unchecked.end()) arrays[i].unchecked = known->second.events;
+    memory->unchecked_room_.push_back(arrays[i].unchecked.size() +
+                                      (known != unchecked.end() ? known->second.room : 0));
+    arrays[i].unchecked.resize(memory->unchecked_room_.back());
     size += arrays[i].bytes();
   }
   memory->exchanged_at_ = (size + 4095) & ~4095ull;
@@ -107,8 +115,10 @@ Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector
     };
     for (auto& piece : arrays[i].sent) piece.place += exchanged;
     for (auto& piece : arrays[i].received) piece.place += exchanged;
-    memory->shared_->nodes[i] = {place(arrays[i].gates), place(arrays[i].posts), place(arrays[i].sent),
-                                 place(arrays[i].received)};
+    const auto known = unchecked.find(ids[i]);
+    memory->shared_->nodes[i] = {place(arrays[i].gates),     place(arrays[i].posts),
+                                 place(arrays[i].sent),      place(arrays[i].received),
+                                 place(arrays[i].unchecked), known == unchecked.end() ? 0 : known->second.events.size()};
   }
   return memory;
 }
@@ -130,6 +140,15 @@ std::vector<shim::Progress> ScheduleMemory::progress() const {
 
 void ScheduleMemory::set_progress(const std::vector<shim::Progress>& progress) {
   std::ranges::copy(progress, shared_->progress);
+}
+
+void ScheduleMemory::leave_unchecked(size_t slot, uint64_t event) {
+  shim::NodeSchedule& node = shared_->nodes[slot];
+  FRIDAY_CHECK(node.unchecked_count < unchecked_room_[slot]);
+  auto* events = reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(shared_) + (node.unchecked - shim::kScheduleAddress));
+  uint64_t at = node.unchecked_count++;
+  for (; at > 0 && events[at - 1] > event; at--) events[at] = events[at - 1];
+  events[at] = event;
 }
 
 uint64_t ScheduleMemory::done(size_t slot) const {

@@ -45,6 +45,8 @@ struct ReplayOptions {
   SyncMode sync = SyncMode::clock;
   // What to make again of payload that the recording leaves out. Without it open() makes all of it again first.
   std::shared_ptr<const RestoringTables> restoring;
+  // Infers what nobody has of it. Without it open() fails if there is such payload.
+  Infer infer;
   // Use no filter of system calls. Only for trusted recordings, where the kernel has no seccomp filters.
   bool unconfined = false;
 };
@@ -156,6 +158,9 @@ class ReplaySession {
 
   // The file with the bytes that ReplayOptions::restoring names, and where they begin.
   std::pair<int, uint64_t> exchanged() const { return {memory_->fd(), memory_->exchanged_at()}; }
+  // What the call of this event reads from memory is not compared with the recording, as it depends on payload that
+  // nobody has. Only for nodes of RestoringTables::may_be_unchecked, once for each event, while nothing runs.
+  void leave_unchecked(NodeId id, uint64_t event) { memory_->leave_unchecked(slot_of(id), event); }
 
   // Called when a node's process exists and breakpoints can be set in it. A forked node is still identical to its
   // parent, which stands at the fork.

@@ -42,6 +42,7 @@ const void* replay_part(const format::EventRecord* event, format::PartKind kind,
 long replay_call(CallFrame* frame, ThreadArea* area, const CallInfo& info);
 // The replay cannot go on, for a reason that is no divergence. `what` and `detail` are shown to the user.
 [[noreturn]] void replay_fail(const char* what, long detail);
+void stop_if_wanted();                     // stops as long as the next event is not below Control::stop_at_event
 void trap(TrapReason reason, int detail);  // stops at Control::trap_instruction until the core lets the thread go on
 // Reports a divergence (DivergenceReport): the thread was to do `expected` and does `type` with the frame's call.
 void diverge(format::EventRecord* expected, uint32_t kind, uint32_t which, uint64_t want, uint64_t got,

@@ -64,7 +64,7 @@ struct CallFrame {
 // ThreadArea::poked
 enum Poked : uint32_t {
   kPoked = 1,
-  kPokedToLook = 2,   // whether a part is wanted (part_arm)
+  kPokedToLook = 2,   // to see whether a part is wanted (part_is_due)
   kMayBeginPart = 4,  // set by the thread itself: before its call is made again, a part may begin
 };
 
@@ -208,7 +208,7 @@ struct Control {
   uint32_t cut;            // not 0: the recorded process was killed between two events, so nothing runs after the last
   uint32_t tell_shared;    // not 0: raise kTrapShared also when a call changes the contents of shared memory
   uint32_t restoring;      // not 0: payload that the recording leaves out is made again (NodeSchedule::sent, received)
-  uint32_t reserved;
+  uint32_t stop_in_handlers;  // not 0: kTrapStopEvent is also raised where a signal's handler is entered, before its code
   char files[1024];  // directory of the recording's file copies
   uint64_t object;   // kTrapObject: number of the shared object that the shim needs
   char shared[64];   // kTrapObject: path of that object's file, written by the core
@@ -270,6 +270,9 @@ struct NodeSchedule {
   uint64_t gates;           // address of an array of Gate
   uint64_t posts;           // address of an array of uint64_t: the events before which the node publishes its progress
   uint64_t sent, received;  // addresses of arrays of SentPiece and ReceivedPiece, used if Control::restoring is set
+  // Events whose calls read memory that depends on payload which nobody has any more (core/infer): other contents than
+  // the recorded ones are no divergence. `unchecked` is the address of an array of their numbers, which rise.
+  uint64_t unchecked, unchecked_count;
 };
 
 inline constexpr uint32_t kMaxNodes = 4096;
@@ -348,35 +351,37 @@ struct ShapedEnd {
   uint64_t handled;   // how many of these count as handled (HandledWhen)
   // Not 0: the collector is told (kHandled) when `received`, or `handled`, is as large; then it becomes 0.
   uint64_t wanted_received, wanted_handled;
-  uint32_t taken;   // messages, or pieces of them, that the collector was given to send: it has `passed` on so many,
-  uint32_t passed;  // futex. As long as it has not passed all on, it is given what follows, too
-  uint64_t queued;  // bytes of those that it has not passed on
+  uint32_t taken;  // messages, or pieces of them, that were given to the collector to send
+  // futex: how many of these the collector has sent. Until it has sent all, it is given everything that follows, too.
+  uint32_t passed;
+  uint64_t queued;  // bytes of those that it has not sent yet
 };
-// Of a message that may have to be held back: bytes that stand in it.
+// Bytes by which a message that may have to be held back is recognised: they stand in it.
 struct HoldWord {
   uint32_t length;  // 0: any message
   char bytes[60];
 };
-// A datagram that was sent, whose receipt is noted. The network may lose, and reorder, those before it, so that it is
-// known by its contents, and of equal ones by their order.
+// A datagram that was sent and whose receipt the shim shall note. The network may lose and reorder datagrams, so it is
+// recognised by its contents, and among equal ones by their order.
 struct AwaitedDatagram {
   uint64_t inode;     // of the socket that will receive it; 0: the entry is free
-  uint64_t order;     // of the entries: the first of equal ones is received first
-  uint64_t received;  // ShapedEnd::received with it; 0: it was not received yet
+  uint64_t order;     // rises from entry to entry; of equal datagrams the one with the lowest counts as received first
+  uint64_t received;  // ShapedEnd::received when it had been received; 0: it was not received yet
   uint32_t length;
   uint32_t reserved;
   char bytes[64];  // the first ones
 };
 enum HandledWhen : uint32_t {
   kHandledAtReceipt = 1,
-  // When the thread that has received it sends on the connection, or waits next: for that one, or for several.
+  // When the thread that has received it sends on the connection, or next waits for this connection or for several
+  // descriptors.
   kHandledAtWait = 2,
   kHandledAtAnswer = 3,  // when somebody sends on the connection
 };
 inline constexpr uint32_t kMaxShapedEnds = 1 << 13, kMaxHoldWords = 64, kMaxAwaited = 256;
 struct ShapeArea {
   uint32_t on;            // not 0: messages with one of the words are given to the collector
-  uint32_t handled_when;  // HandledWhen; 0: nothing was ever to be held back
+  uint32_t handled_when;  // HandledWhen; 0: no messages are, or were, to be held back in this recording
   uint32_t word_count;
   uint32_t full;  // not 0: there were more ends than entries
   HoldWord word[kMaxHoldWords];
@@ -436,16 +441,18 @@ enum RequestKind : uint32_t {
   // The process is about to go on in a new trace, with `events` bytes for its image. Reply: ForkReply, with the
   // descriptor of that trace.
   kPart = 12,
-  // It does; the trace before is complete. No reply. A descriptor may be attached that is readable when the image is
-  // written or never will be.
+  // After kPart: the process goes on in the new trace, and the trace before is complete. No reply. A descriptor may be
+  // attached; it becomes readable when the image is written, or when it is certain that it never will be.
   kParted = 13,
   // The process will soon want a part whose image may have `events` bytes. No reply; FileHeader::image_room changes
   // when there is room for them.
   kImageRoom = 14,
-  // The process shall go on in a new trace, and has mapped memory that others may share. It does so when all of them
-  // do: it waits for kPartTogether or kNothingTogether in FileHeader::wanted. No reply.
+  // The process shall go on in a new trace, and has mapped memory that others may share. All processes that share
+  // memory must do so together, so this one waits until FileHeader::wanted is kPartTogether or kNothingTogether. No
+  // reply.
   kShares = 15,
-  // All its threads stand still for that. Reply: CutReply, when all these processes do, or will not.
+  // After kPartTogether or kNothingTogether: all threads of the process stand still. Reply: CutReply, when this holds
+  // for all processes that share memory, or one of them cannot stand still.
   kHalted = 16,
   // A message, or a piece of one, that the program believes sent; its bytes follow the request, and the descriptor is
   // attached. The collector sends it, now or later (shaping.cc). No reply; ShapedEnd::passed changes.
@@ -453,8 +460,8 @@ enum RequestKind : uint32_t {
   // ShapedEnd::received or ::handled of the end `inode` is what was wanted, or it has received a datagram that is
   // awaited. No reply
   kHandled = 18,
-  // The program is about to do what cannot be held back behind messages that are: everything of the end `inode` is to
-  // be sent now. `text` says what it does. No reply; ShapedEnd::passed changes.
+  // The program is about to do something on the end `inode` that cannot be held back, while messages before it are. So
+  // the collector shall send all of these now. `text` says what the program does. No reply; ShapedEnd::passed changes.
   kLetGo = 19,
 };
 
@@ -556,14 +563,14 @@ struct ObjectBefore {
   uint64_t file_device;    // as stat(2) shows it
   uint64_t size;           // of the object in bytes
   uint32_t is_segment;     // not 0: a System V segment, whose id is `inode`
-  uint32_t is_nameless;    // not 0: its path in /proc/PID/maps is none
+  uint32_t is_nameless;    // not 0: it has no path, and /proc/PID/maps shows a name that the kernel made up
   uint32_t in_memory;      // not 0: pages of it that are not resident (mincore(2)) were never written to
   uint32_t reserved;
 };
 inline constexpr uint32_t kMostObjectsBefore = 1024;
 struct CutReply {
-  uint32_t ok;   // 0: they do not all stand still, so this process must go on
-  uint32_t cut;  // a number that processes which begin together have in common, from 1
+  uint32_t ok;   // 0: not all of the processes stand still, so this one must go on as before
+  uint32_t cut;  // number of the cut, from 1: the same for all processes that begin new traces together
   uint32_t count, reserved;
   ObjectBefore objects[kMostObjectsBefore];  // `count` of them are sent
 };

@@ -202,6 +202,7 @@ bool signals_deliver(CallFrame* frame, ThreadArea* area, Moment moment) {
     frame->rip = moment == Moment::after_call ? frame->site + 2 : frame->site;
   }
   enter_handler(frame, area, signal, info);
+  if (control.mode == kModeReplay && control.stop_in_handlers) stop_if_wanted();
   // Other signals may be pending that the new mask allows. Each handler that is entered runs before the one so far, as
   // with the kernel.
   if (control.mode != kModeReplay) {

@@ -119,20 +119,51 @@ constexpr auto kFlagsOfCalls = [] {
 
 uint32_t call_flags(unsigned number) { return number < kFlagsOfCalls.size() ? kFlagsOfCalls[number] : 0; }
 
+namespace {
+
+// `rest`: "BUF(1, 2), FIX(4, 16))".
+std::vector<CallInput> inputs_in(std::string_view rest) {
+  const auto skip = [&] {
+    while (rest.starts_with(',') || rest.starts_with(' ')) rest.remove_prefix(1);
+  };
+  std::vector<CallInput> inputs;
+  for (size_t open; (open = rest.find('(')) != std::string_view::npos;) {
+    CallInput input{rest.substr(0, open), {}};
+    rest.remove_prefix(open + 1);
+    for (size_t i = 0; i < input.operands.size() && !rest.starts_with(')'); i++, skip()) {
+      const char* end = std::from_chars(rest.data(), rest.data() + rest.size(), input.operands[i]).ptr;
+      rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+    }
+    inputs.push_back(input);
+    rest.remove_prefix(std::min(rest.size(), rest.find(')') + 1));
+    skip();
+  }
+  return inputs;
+}
+
+}  // namespace
+
+const std::vector<CallInput>& call_inputs(unsigned number) {
+  static const auto all = [] {
+    constexpr std::string_view kInputs = "INS(";
+    std::vector<std::vector<CallInput>> inputs(kMostCalls + 1);
+    for (const CallRule& rule : kRules)
+      if (const size_t at = rule.detail.find(kInputs); at != std::string_view::npos)
+        inputs[rule.number] = inputs_in(rule.detail.substr(at + kInputs.size()));
+    return inputs;
+  }();
+  return all[std::min<size_t>(number, kMostCalls)];
+}
+
 SentFrom sent_from(unsigned number) {
   using Shape = SentFrom::Shape;
   if (!(call_flags(number) & kOut)) return {};
-  const auto* rule = std::ranges::find(kRules, number, &CallRule::number);
-  if (rule == std::end(kRules)) return {};
-  constexpr std::string_view kInputs = "INS(";
-  const size_t at = rule->detail.find(kInputs);
-  if (at == std::string_view::npos) return {};
-  const std::string_view first = rule->detail.substr(at + kInputs.size());  // "BUF(1, 2), ...", "MSG(1))"
-  const auto digit = [&](size_t i) { return i < first.size() ? static_cast<unsigned>(first[i] - '0') : 0; };
-  for (const auto& [name, shape] : {std::pair("BUF(", Shape::buffer), std::pair("IOV(", Shape::vector),
-                                    std::pair("MSG(", Shape::message), std::pair("MMSG(", Shape::messages)})
-    if (const size_t length = std::strlen(name); first.starts_with(name))
-      return {shape, digit(length), shape == Shape::message ? 0 : digit(length + 3)};
+  const std::vector<CallInput>& inputs = call_inputs(number);
+  if (inputs.empty()) return {};
+  const CallInput& first = inputs.front();
+  for (const auto& [name, shape] : {std::pair("BUF", Shape::buffer), std::pair("IOV", Shape::vector),
+                                    std::pair("MSG", Shape::message), std::pair("MMSG", Shape::messages)})
+    if (first.shape == name) return {shape, first.operands[0], first.operands[1]};
   return {};
 }
 

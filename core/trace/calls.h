@@ -2,10 +2,12 @@
 // replay and display use the same names. All functions are pure and may be called from any thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace friday {
 
@@ -40,6 +42,14 @@ std::string errno_text(int number);
 // The shim::CallFlag bits (core/shim/call_flags.h) that calls.def gives the call; 0 if calls.def does not list the
 // number.
 uint32_t call_flags(unsigned number);
+
+// Memory that a call reads, as calls.def has it behind INS, for example BUF(1, 2): as many bytes as argument 2 says, at
+// the address in argument 1. The head of calls.def says what each shape means.
+struct CallInput {
+  std::string_view shape;  // "BUF", "STR", ...
+  std::array<unsigned, 3> operands{};
+};
+const std::vector<CallInput>& call_inputs(unsigned number);  // empty if calls.def does not list it
 
 // Where a call takes the bytes from that it sends through a channel: the first of its inputs in calls.def.
 struct SentFrom {

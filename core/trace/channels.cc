@@ -51,6 +51,11 @@ std::vector<ChannelDescription> ChannelTable::all() const {
   return list;
 }
 
+bool is_conversation(uint32_t kind) {
+  using namespace format;
+  return kind == kChannelStream || kind == kChannelDatagram || kind == kChannelSeqpacket || kind == kChannelPipe;
+}
+
 const char* channel_kind_name(uint32_t kind) {
   switch (kind) {
     case format::kChannelFile: return "file";

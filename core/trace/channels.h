@@ -51,5 +51,7 @@ class ChannelTable {
 // "file", "stream", "datagram", "seqpacket", "pipe", "device", "event" (eventfd, timerfd, signalfd, epoll), "terminal",
 // "listening" or "unknown".
 const char* channel_kind_name(uint32_t kind);
+// Whether programs talk with each other through channels of this kind: sockets and pipes.
+bool is_conversation(uint32_t kind);
 
 }  // namespace friday

@@ -48,6 +48,16 @@ std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable, u
   return list;
 }
 
+void for_each_foreign(std::span<const Regenerable> known, uint64_t from, uint64_t to,
+                      const std::function<void(uint64_t from, uint64_t to)>& add) {
+  for (auto next = std::ranges::upper_bound(known, from, {}, &LeftOut::end); from < to; ++next) {
+    const uint64_t until = next == known.end() ? to : std::clamp(next->offset, from, to);
+    if (until > from) add(from, until);
+    if (next == known.end()) return;
+    from = next->end();
+  }
+}
+
 Result<void> write_without(const TraceReader& trace, std::span<const LeftOut> ranges, const Beneath& file) {
   FRIDAY_TRY(fd, trace.descriptor());
   FRIDAY_TRY(writer, PackedWriter::create(file));

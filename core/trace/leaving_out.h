@@ -1,6 +1,7 @@
 // Writes the compressed form of a trace without payload that a replay of the senders makes again (regenerable.h).
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,11 @@ namespace friday {
 // rise.
 inline constexpr uint64_t kKeptOfStream = 4096, kKeptOfMessage = 32, kLeastRun = 64, kLeastPiece = 16;
 std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable, uint64_t heads = kKeptOfMessage);
+
+// What of the bytes [from, to) of a trace nobody in the recording has sent: all that is not in `known`, which rises. Each
+// piece is handed to add(from, to).
+void for_each_foreign(std::span<const Regenerable> known, uint64_t from, uint64_t to,
+                      const std::function<void(uint64_t from, uint64_t to)>& add);
 
 // Writes the whole trace to `file`, which must not exist, without the payload in `ranges`. The trace must be complete.
 Result<void> write_without(const TraceReader& trace, std::span<const LeftOut> ranges, const Beneath& file);

@@ -28,6 +28,8 @@ struct LeftOut {
   uint64_t offset = 0, size = 0;  // in the trace, in bytes
   SentFromCall source{};          // of the first byte; the others follow it there
   uint64_t end() const { return offset + size; }
+  // It was let go for good: it came from a program that is not recorded, and can only be inferred (core/infer).
+  bool is_let_go() const { return source.node == Uuid{}; }
   bool operator==(const LeftOut&) const = default;
 };
 

@@ -10,6 +10,7 @@
 #include "core/trace/address.h"
 #include "core/trace/calls.h"
 #include "core/trace/channels.h"
+#include "core/trace/leaving_out.h"
 #include "core/trace/payload.h"
 #include "core/trace/reader.h"
 
@@ -392,7 +393,7 @@ void LiveRegenerable::receive_all(size_t trace, std::span<const std::byte> recor
 }
 
 LiveRegenerable::Found LiveRegenerable::find(size_t trace, std::span<const std::byte> block, uint64_t offset,
-                                             std::span<const std::byte> ahead) {
+                                             std::span<const std::byte> ahead, bool with_foreign) {
   received_.clear();
   found_ = {};
   receiver_ = traces_[trace].node;
@@ -408,7 +409,28 @@ LiveRegenerable::Found LiveRegenerable::find(size_t trace, std::span<const std::
     end = bytes.end();
     return false;
   });
+  if (with_foreign) find_foreign(trace, block, offset);
   return std::move(found_);
+}
+
+void LiveRegenerable::find_foreign(size_t trace, std::span<const std::byte> block, uint64_t offset) {
+  for_each_record(block, offset, true, [&](const RecordView& record) {
+    if (!record.is_event() || (record.type() != kCall && record.type() != kReturn)) return;
+    trace_payloads().for_each_piece(record.event(), [&](const PayloadPiece& piece) {
+      const TransferPart& moved = piece.transfer;
+      if (moved.direction != kIn || (moved.flags & (kPeek | kOutOfBand | kTruncated))) return;
+      const Channel* through = channel(trace, moved.channel);
+      if (!through || !is_conversation(through->kind)) return;
+      const uint64_t at = record.offset() + static_cast<uint64_t>(piece.bytes.data() - record.bytes().data());
+      for_each_foreign(found_.regenerable, at, at + piece.bytes.size(), [&](uint64_t from, uint64_t to) {
+        Regenerable bytes{{from, to - from, {}}};
+        bytes.in_message = piece.before + (from - at);
+        bytes.channel = moved.channel;
+        bytes.ticks = record.event().return_ticks();
+        found_.foreign.push_back(bytes);
+      });
+    });
+  });
 }
 
 std::vector<std::string> LiveRegenerable::names(size_t trace, uint64_t number) {

@@ -48,6 +48,8 @@ class LiveRegenerable {
 
   struct Found {
     std::vector<Regenerable> regenerable;  // in rising order
+    // What came by sockets and pipes from programs that are not recorded, if it was asked for; in rising order.
+    std::vector<Regenerable> foreign;
     uint64_t received = 0;                 // bytes of payload that stand in the block
   };
   // The trace has ended, and nothing more will be asked of it.
@@ -58,7 +60,8 @@ class LiveRegenerable {
   // What can be left out of a block of whole records, which begins at `offset` in the trace and whose records have been
   // noted. The blocks of a trace must be asked for in their order. `ahead`: the records behind it, as far as they are
   // known already; of a send whose end is not received in either, what the block has cannot be left out.
-  Found find(size_t trace, std::span<const std::byte> block, uint64_t offset, std::span<const std::byte> ahead = {});
+  Found find(size_t trace, std::span<const std::byte> block, uint64_t offset, std::span<const std::byte> ahead = {},
+             bool with_foreign = false);
 
   // The kind of a channel and the addresses of its two ends, as far as they are known.
   std::vector<std::string> names(size_t trace, uint64_t channel);
@@ -134,6 +137,7 @@ class LiveRegenerable {
   void note_pair(size_t trace, EventView event);
   void note_send(Trace& trace, EventView event, Channel& through, const format::TransferPart& moved, uint32_t ordinal);
   void bind(Channel& through, const PayloadPiece& first, EventView event);
+  void find_foreign(size_t trace, std::span<const std::byte> block, uint64_t offset);
   void receive_all(size_t trace, std::span<const std::byte> records, uint64_t offset, bool ahead);
   void receive(const PayloadPiece& piece, const RecordView& record, Channel& through, bool ahead);
   void match(Stream& stream, std::vector<Piece>& pieces);

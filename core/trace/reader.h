@@ -88,6 +88,7 @@ class TraceReader {
   const PackedList& packed_list() const { return file_->packed_list(); }
   std::span<const LeftOut> left_out() const { return file_->left_out(); }
   bool is_complete() const { return file_->is_complete(); }
+  const InferredPayload* inferred() const { return file_->inferred(); }
   bool lacks(std::span<const std::byte> bytes) const {
     const auto from = static_cast<uint64_t>(bytes.data() - file_->data());
     return file_->lacks(from, from + bytes.size());

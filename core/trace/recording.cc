@@ -202,6 +202,7 @@ void read_trace_facts(const Beneath& trace, NodeInfo& node) {
   node.trace_bytes = reader->end_offset();
   for (const LeftOut& range : reader->left_out()) node.left_out += range.size;
   node.restored = node.left_out > 0 && reader->is_complete();
+  node.inferred = reader->inferred() != nullptr;
   node.fork_event = header.fork_event;
   read_first_records(*reader, node);
   if (const auto* end = last_end_record(*reader)) apply_end_record(*end, node.end);

@@ -87,6 +87,7 @@ struct NodeInfo {
   // Bytes of the trace that the recording leaves out (LeftOut in packed.h), and whether a replay has made them again.
   uint64_t left_out = 0;
   bool restored = false;
+  bool inferred = false;  // what has been made again was inferred in part (core/trace/inferred.h)
   bool is_complete() const { return left_out == 0 || restored; }
   // The event of the creating node (`parent`, `spawned_by`, `replaces` or `continues`) at which this node was created.
   uint64_t fork_event = 0;

@@ -18,16 +18,21 @@ struct RestoredHead {
 constexpr char kRestoredMagic[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'R', '1'};
 
 RestoredHead head_of(const PackedList& list) {
-  RestoredHead head{{}, 0, 0};
+  RestoredHead head{{}, fingerprint_of(list), 0};
   std::ranges::copy(kRestoredMagic, head.magic);
-  for (const PackedBlock& block : list.blocks)
-    if (block.left_out.count)
-      head.fingerprint = XXH3_64bits_withSeed(&block.left_out.payload, sizeof(uint64_t), head.fingerprint);
   for (const LeftOut& range : list.left_out) head.bytes += range.size;
   return head;
 }
 
 }  // namespace
+
+uint64_t fingerprint_of(const PackedList& list) {
+  uint64_t fingerprint = 0;
+  for (const PackedBlock& block : list.blocks)
+    if (block.left_out.count)
+      fingerprint = XXH3_64bits_withSeed(&block.left_out.payload, sizeof(uint64_t), fingerprint);
+  return fingerprint;
+}
 
 Beneath restored_payload(const Beneath& trace, NodeId node) {
   return {trace.root, fmt::format("cache/restored-{}", node.value)};

@@ -20,6 +20,9 @@ namespace friday {
 // The file of the node whose trace this is.
 Beneath restored_payload(const Beneath& trace, NodeId node);
 
+// Tells apart what different traces leave out.
+uint64_t fingerprint_of(const PackedList& list);
+
 class RestoredPayload {
  public:
   // None if there is no such file, or if it does not hold just what `list` leaves out. `list` must outlive the object.

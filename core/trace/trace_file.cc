@@ -251,11 +251,14 @@ Result<void> TraceFile::map(int fd) {
 }
 
 void TraceFile::find_restored(NodeId node) {
-  if (!list_.left_out.empty()) restored_ = RestoredPayload::open(restored_payload(place_, node), list_);
+  if (list_.left_out.empty()) return;
+  restored_ = RestoredPayload::open(restored_payload(place_, node), list_);
+  if (!restored_) inferred_ = InferredPayload::open(inferred_payload(place_, node), list_);
 }
 
 bool TraceFile::restorable(NodeId node) const {
-  return RestoredPayload::open(restored_payload(place_, node), list_).has_value();
+  return RestoredPayload::open(restored_payload(place_, node), list_).has_value() ||
+         InferredPayload::open(inferred_payload(place_, node), list_).has_value();
 }
 
 bool TraceFile::lacks(uint64_t from, uint64_t to) const {
@@ -305,6 +308,7 @@ std::optional<std::string> TraceFile::fill(uint64_t from, uint64_t to) const {
     if (auto problem = fill_repeated(*block, raw)) return problem;
     if (restored_)
       if (auto problem = restored_->fill(*block, raw)) return problem;
+    if (inferred_) inferred_->fill(list_, *block, raw);
     if (::pwrite(scratch_.get(), raw.data(), raw.size(), static_cast<off_t>(block->offset)) !=
         static_cast<ssize_t>(raw.size()))
       return fmt::format("there is no room to uncompress it: {}", strerror(errno));

@@ -19,6 +19,7 @@
 #include "core/shim/trace_format.h"
 #include "core/trace/kept_once.h"
 #include "core/trace/packed.h"
+#include "core/trace/inferred.h"
 #include "core/trace/restored.h"
 
 namespace friday {
@@ -48,7 +49,9 @@ class TraceFile {
   // What the stored form leaves out. Unless a replay has made it again (restored.h), data() has zeros there.
   const PackedList& packed_list() const { return list_; }
   std::span<const LeftOut> left_out() const { return list_.left_out; }
-  bool is_complete() const { return list_.left_out.empty() || restored_; }
+  bool is_complete() const { return list_.left_out.empty() || restored_ || inferred_; }
+  // What is in the place of payload that nobody has, if there is such; else null.
+  const InferredPayload* inferred() const { return inferred_ ? &*inferred_ : nullptr; }
   // Whether data() has zeros for some of the bytes [from, to).
   bool lacks(uint64_t from, uint64_t to) const;
 
@@ -88,6 +91,7 @@ class TraceFile {
   UniqueFd packed_, scratch_;
   PackedList list_;
   std::optional<RestoredPayload> restored_;
+  std::optional<InferredPayload> inferred_;  // used if there is no `restored_`
   mutable std::map<Uuid, std::shared_ptr<const KeptOnce>> kept_once_;  // those that were needed; guarded by filling_
   std::unique_ptr<std::atomic<bool>[]> filled_;
   mutable std::mutex filling_;

@@ -161,6 +161,9 @@ class Backend(Protocol):
         """(the part of the recording's logical time that is done, from 0 to 1; recent events per second)."""
     def altered(self, node: int) -> LogicalTime | None:
         """The logical time at which a write or call first changed the program state of the node; None if it is as recorded."""
+    def take_inferred(self) -> list[int]:
+        """The nodes of which something was read since the last call that may depend on payload which nobody has any more, and which
+        was therefore inferred."""
 
     # -- expressions -------------------------------------------------------------------------------------------------
     def plan(self, expression: str) -> int:

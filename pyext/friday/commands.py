@@ -156,9 +156,11 @@ def run_command(session: "Session", command: Command, *, filename: str | None = 
     SyntaxError, Quit, and whatever Python code in the command raises."""
     out = show if isinstance(show, Output) else Output(show)
     altered = session.altered
+    session.backend.take_inferred()
     try:
         _run_command(session, command, filename, out)
     finally:
+        tell_inferred(session, out)
         if not _CHANGES.search(f"{command.verb} {command.rest}"):
             tell_altered(session, altered, out)
 
@@ -207,6 +209,13 @@ def tell_altered(session: "Session", altered: "Iterable[Node]", out: Output) -> 
         names = ", ".join(named(node) for node in new)
         out(f"altered by this command: {names}; from here on it is not what was recorded, and nothing goes back over it. `goto` an earlier place, or `restart`, "
             "drops the change")
+
+
+def tell_inferred(session: "Session", out: Output) -> None:
+    """Says that what a command has shown depends on bytes that nobody has recorded."""
+    if nodes := session.backend.take_inferred():
+        names = ", ".join(named(session.nodes[node]) for node in nodes)
+        out(f"inferred on {names}: what was read depends on bytes that are not recorded; it leads where the recording says, but may not be what was there")
 
 
 def only_answers(command: Command) -> bool:

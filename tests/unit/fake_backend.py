@@ -231,6 +231,9 @@ class FakeBackend:
     def progress(self):
         return self.done / max(len(self.events), 1), 1000.0
 
+    def take_inferred(self):
+        return []
+
     def altered(self, node):
         return self.altered_since.get(node)
 

@@ -13,23 +13,29 @@ namespace friday {
 namespace {
 
 constexpr uint64_t kTicks = 1000;  // a second
+constexpr SentFromCall kSender{.node = {1}};
 
 // What a node receives: messages of channels, in blocks.
 class Node {
  public:
   explicit Node(LeanOptions options) : options_(std::move(options)), budget_(options_, kTicks, names()) {}
 
-  void receive(double at, uint64_t channel, uint64_t size) {
-    block_.push_back(
-        {{offset_, size, {}}, 1'000'000, 0, true, channel, static_cast<uint64_t>(at * static_cast<double>(kTicks))});
+  void receive(double at, uint64_t channel, uint64_t size) { receive(at, channel, size, kSender, block_); }
+  void receive_of_a_stranger(double at, uint64_t channel, uint64_t size) { receive(at, channel, size, {}, foreign_); }
+  void receive(double at, uint64_t channel, uint64_t size, const SentFromCall& from, std::vector<Regenerable>& list) {
+    list.push_back(
+        {{offset_, size, from}, 1'000'000, 0, true, channel, static_cast<uint64_t>(at * static_cast<double>(kTicks))});
     received_[channel] += size;
     offset_ += size + 100;
   }
   // Ends the block, of whose other content `events` bytes are stored.
   void store(uint64_t events) {
     uint64_t kept = 0;
+    const std::vector<LeftOut> chosen = budget_.choose(block_, foreign_);
+    block_.insert(block_.end(), foreign_.begin(), foreign_.end());
+    std::ranges::sort(block_, {}, &LeftOut::offset);
     for (const Regenerable& bytes : block_) kept += bytes.size;
-    for (const LeftOut& range : budget_.choose(block_)) {
+    for (const LeftOut& range : chosen) {
       const auto at = std::ranges::upper_bound(block_, range.offset, {}, &LeftOut::offset) - 1;
       left_out_[at->channel] += range.size;
       kept -= range.size;
@@ -37,6 +43,7 @@ class Node {
     budget_.stored(events + kept);
     stored_ += events + kept;
     block_.clear();
+    foreign_.clear();
   }
   uint64_t stored() const { return stored_; }
   double share_left_out(uint64_t channel) {
@@ -51,7 +58,7 @@ class Node {
   }
   LeanOptions options_;
   Budget budget_;
-  std::vector<Regenerable> block_;
+  std::vector<Regenerable> block_, foreign_;
   std::map<uint64_t, uint64_t> received_, left_out_;
   uint64_t offset_ = 5000, stored_ = 0;
 };
@@ -129,6 +136,22 @@ TEST(Budget, PatternsDecideBeforeTheBudget) {
   EXPECT_GT(node.share_left_out(4), 0.6) << "a pipe; the heads of its messages stay";
   EXPECT_EQ(node.share_left_out(5), 0);
   EXPECT_GT(node.share_left_out(7), 0.9);
+}
+
+TEST(Budget, OfStrangersOnlyWhatIsNamedIsLetGo) {
+  Node node({.budget = 100'000, .keep = {}, .drop = {}, .let_go = {"stream"}});
+  for (int n = 0; n < 6000; n++) {
+    const double at = n / 100.0;
+    node.receive_of_a_stranger(at, 1, 20'000);
+    node.receive_of_a_stranger(at, 2, 20'000);
+    node.receive(at, 3, 20'000);
+    if (n % 100 == 0) node.receive_of_a_stranger(at, 5, 200);
+    if (n % 10 == 9) node.store(2'000);
+  }
+  EXPECT_GT(node.share_left_out(1), 0.9);
+  EXPECT_EQ(node.share_left_out(2), 0);  // a pipe, which nobody has named
+  EXPECT_GT(node.share_left_out(3), 0.9);
+  EXPECT_EQ(node.share_left_out(5), 0) << "a channel of low rate";
 }
 
 }  // namespace

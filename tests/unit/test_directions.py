@@ -18,12 +18,14 @@ ROOMS = {
     "core/rsp": ("core/base", "core/stop"),
     "core/mi": ("core/base",),
     "core/replay": ("core/base", "core/trace", "core/stop"),
+    "core/infer": ("core/base", "core/trace", "core/stop", "core/replay"),
     "core/history": ("core/base", "core/trace", "core/replay"),
     "core/debug": ("core/base", "core/trace", "core/stop", "core/rsp", "core/mi", "core/replay", "core/history"),
     "core/origin": ("core/base", "core/trace", "core/stop", "core/replay", "core/history", "core/debug"),
     "core/study": ("core/base", "core/trace"),
-    "console": ("core/base", "core/trace", "core/record", "core/stop", "core/rsp", "core/mi", "core/replay", "core/history", "core/debug", "core/study"),
-    "pyext": ("core/base", "core/trace", "core/stop", "core/mi", "core/replay", "core/history", "core/debug", "core/origin"),
+    "core/cut": ("core/base",),
+    "console": ("core/base", "core/trace", "core/record", "core/stop", "core/rsp", "core/mi", "core/replay", "core/infer", "core/cut", "core/history", "core/debug", "core/study"),
+    "pyext": ("core/base", "core/trace", "core/stop", "core/mi", "core/replay", "core/infer", "core/history", "core/debug", "core/origin"),
 }
 # What the shim shares with those who write and read its traces: formats and the table of calls.
 SHIM_HEADERS = {"chaos_draw.h", "shim_abi.h", "trace_format.h", "calls.def", "call_flags.h", "call_numbers.h", "loader.h", "plain.h", "thread_name.h"}
