@@ -8,9 +8,11 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "console/cc.h"
 #include "console/checkpoint.h"
 #include "console/compare.h"
 #include "console/complete.h"
+#include "console/cut.h"
 #include "console/diagnose.h"
 #include "console/doctor.h"
 #include "console/dump.h"
@@ -45,6 +47,7 @@ void open_standard_streams() {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  if (const auto call = friday::compiler_call(argc, argv)) return friday::become_compiler(*call);
   CLI::App app{"Friday: record distributed programs, replay them as one, question the whole system's state", "friday"};
   app.formatter(friday::make_help_formatter());
   app.require_subcommand(1);
@@ -68,6 +71,8 @@ int main(int argc, char** argv) {
   friday::add_force_command(app, &status);
   friday::add_refine_command(app, &status);
   friday::add_compare_command(app, &status);
+  friday::add_cut_command(app, &status);
+  friday::add_compiler_commands(app, &status);
   friday::add_dump_command(app, &status);
   friday::add_doctor_command(app, &status);
   friday::add_report_command(app, &status);

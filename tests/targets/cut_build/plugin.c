@@ -1,0 +1,2 @@
+static int base = 2;
+int answer(int number) { return number * base + 2; }

@@ -1,0 +1,4 @@
+file(GLOB cut_tests CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cut_*_test.cc)
+add_executable(friday_cut_test ${cut_tests} ${CMAKE_CURRENT_LIST_DIR}/cut_support.cc)
+target_link_libraries(friday_cut_test PRIVATE friday_flags friday_cut nlohmann_json::nlohmann_json PkgConfig::XXHASH GTest::gmock GTest::gtest_main)
+gtest_discover_tests(friday_cut_test TEST_PREFIX unit.cut.)
