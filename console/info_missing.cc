@@ -76,10 +76,9 @@ void find_blocked(std::map<NodeId, Lack>& lacks) {
 
 json describe_lack(const Recording& recording, const Schedule* order, NodeId id, const Lack& lack) {
   const NodeInfo& node = *recording.find(id);
-  json out = {{"id", id.value},          {"name", node.name},
-              {"left_out", lack.bytes},  {"restored", node.restored},
-              {"nowhere", lack.nowhere}, {"let_go", lack.let_go},
-              {"inferred", node.inferred}, {"senders", json::array()}};
+  json out = {
+      {"id", id.value},          {"name", node.name},     {"left_out", lack.bytes},    {"restored", node.restored},
+      {"nowhere", lack.nowhere}, {"let_go", lack.let_go}, {"inferred", node.inferred}, {"senders", json::array()}};
   for (const auto& [sender, bytes] : lack.senders)
     out["senders"].push_back({{"id", sender.value}, {"name", recording.find(sender)->name}, {"bytes", bytes}});
   if (lack.nowhere) {

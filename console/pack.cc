@@ -279,9 +279,10 @@ void add_pack_command(CLI::App& app, int* status) {
                     "Leave out what nodes received from other nodes; replays of the senders make it again when a "
                     "command needs it (friday restore)");
   command
-      ->add_option("--let-go", options->let_go,
-                   "Remove for ever what came from programs that are not recorded, on channels of this kind or address, "
-                   "e.g. stream or '10.0.0.1:*'; but for the first 32 bytes of each receive. May be repeated")
+      ->add_option(
+          "--let-go", options->let_go,
+          "Remove for ever what came from programs that are not recorded, on channels of this kind or address, "
+          "e.g. stream or '10.0.0.1:*'; but for the first 32 bytes of each receive. May be repeated")
       ->allow_extra_args(false);
   add_unconfined_flag(*command, options->unconfined);
   command->add_flag("--json", options->as_json, "Print JSON");

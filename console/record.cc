@@ -324,13 +324,13 @@ int run_record(RecordOptions& options) {
     return complain("record", {ErrorCode::usage,
                                "--seed belongs to a group with random faults, or to --chaos: add --group GROUP.toml or "
                                "--chaos"});
-  if (options.standby &&
-      (options.until_failure || !options.predicates.empty() || options.lean || !options.budget.empty() ||
-       !options.let_go.empty()))
-    return complain("record", {ErrorCode::usage,
-                               "--standby does not go with --until-failure and --predicate, which judge a whole run, "
-                               "nor with --lean, --budget and --let-go, which leave out what was sent before the recording "
-                               "began: leave one of them away"});
+  if (options.standby && (options.until_failure || !options.predicates.empty() || options.lean ||
+                          !options.budget.empty() || !options.let_go.empty()))
+    return complain("record",
+                    {ErrorCode::usage,
+                     "--standby does not go with --until-failure and --predicate, which judge a whole run, "
+                     "nor with --lean, --budget and --let-go, which leave out what was sent before the recording "
+                     "began: leave one of them away"});
   if (const char* other = beside_schedule(options))
     return complain(
         "record",

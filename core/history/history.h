@@ -100,7 +100,7 @@ class History {
   uint64_t made_ = 0;  // how many checkpoints there were so far
   uint64_t told_ = 0;  // the last one that take_new() has told of
   std::string refusal_;
-  int refused_ = 0;  // places in a row where no checkpoint could be made
+  int refused_ = 0;                             // places in a row where no checkpoint could be made
   std::optional<std::vector<uint64_t>> saved_;  // checkpoints that the recording holds, once that was looked up
   Alarm alarm_;
   bool resting_ = true;  // the alarm is not set

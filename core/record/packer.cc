@@ -213,7 +213,7 @@ std::vector<LeftOut> Packer::find_left_out(Trace& trace, std::span<const std::by
         *lean_, trace.ticks_per_second,
         [this, number = *trace.number](uint64_t channel) { return regenerable_.names(number, channel); });
   const auto found = regenerable_.find(*trace.number, block, offset, records_behind(trace, offset + block.size()),
-                                      !lean_->let_go.empty());
+                                       !lean_->let_go.empty());
   trace.foreign += found.received;
   for (const Regenerable& bytes : found.regenerable) trace.foreign -= bytes.size;
   return trace.budget->choose(found.regenerable, found.foreign);

@@ -283,8 +283,8 @@ Result<pid_t> TracedProcess::clone(pid_t tid, uint64_t instruction, uint64_t fla
   if (made < 0)
     return fail(ErrorCode::unsupported, "the kernel makes no copy of a replayed process: {}{}",
                 errno_text(static_cast<int>(-made)),
-                made == -ENOMEM   ? "; as it sees it, there is no memory for a copy of all that the process could write "
-                                    "(`sysctl vm.overcommit_memory=1` makes it think otherwise)"
+                made == -ENOMEM ? "; as it sees it, there is no memory for a copy of all that the process could write "
+                                  "(`sysctl vm.overcommit_memory=1` makes it think otherwise)"
                 : made == -EAGAIN ? "; a limit of processes is reached (`ulimit -u`, or pids.max of a container)"
                                   : "");
   // A copy stops before its first instruction. But the code at `instruction` is a stranger's, and may only say that it

@@ -27,7 +27,7 @@ class ReplaySession;
 struct RestoringTables {
   std::map<NodeId, std::vector<shim::SentPiece>> sent;
   std::map<NodeId, std::vector<shim::ReceivedPiece>> received;
-  uint64_t bytes = 0;  // that are shared
+  uint64_t bytes = 0;                 // that are shared
   std::set<NodeId> may_be_unchecked;  // nodes with missing bytes
 };
 
@@ -47,8 +47,8 @@ struct InferredNode {
 
 // Runs the session, which stands at its start, to its end, and finds out on the way what the missing bytes may have
 // been (core/infer). Fails if that cannot be found out.
-using Infer =
-    std::function<Result<std::map<NodeId, InferredNode>>(ReplaySession& session, std::span<const MissingBytes> missing)>;
+using Infer = std::function<Result<std::map<NodeId, InferredNode>>(ReplaySession& session,
+                                                                   std::span<const MissingBytes> missing)>;
 
 struct RestoringOptions {
   std::string library_directory;  // directory of friday-stub

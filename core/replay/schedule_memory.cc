@@ -36,8 +36,7 @@ struct Arrays {
   static constexpr uint64_t round(uint64_t bytes) { return (bytes + 7) & ~7ull; }
   uint64_t bytes() const {
     return round(gates.size() * sizeof gates[0]) + posts.size() * sizeof posts[0] +
-           unchecked.size() * sizeof unchecked[0] + sent.size() * sizeof sent[0] +
-           received.size() * sizeof received[0];
+           unchecked.size() * sizeof unchecked[0] + sent.size() * sizeof sent[0] + received.size() * sizeof received[0];
   }
 };
 
@@ -86,8 +85,7 @@ Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector
     add_pieces(arrays[i], restoring, ids[i]);
     const auto known = unchecked.find(ids[i]);
     if (known != unchecked.end()) arrays[i].unchecked = known->second.events;
-    memory->unchecked_room_.push_back(arrays[i].unchecked.size() +
-                                      (known != unchecked.end() ? known->second.room : 0));
+    memory->unchecked_room_.push_back(arrays[i].unchecked.size() + (known != unchecked.end() ? known->second.room : 0));
     arrays[i].unchecked.resize(memory->unchecked_room_.back());
     size += arrays[i].bytes();
   }
@@ -116,9 +114,10 @@ Result<std::unique_ptr<ScheduleMemory>> ScheduleMemory::create(const std::vector
     for (auto& piece : arrays[i].sent) piece.place += exchanged;
     for (auto& piece : arrays[i].received) piece.place += exchanged;
     const auto known = unchecked.find(ids[i]);
-    memory->shared_->nodes[i] = {place(arrays[i].gates),     place(arrays[i].posts),
-                                 place(arrays[i].sent),      place(arrays[i].received),
-                                 place(arrays[i].unchecked), known == unchecked.end() ? 0 : known->second.events.size()};
+    memory->shared_->nodes[i] = {
+        place(arrays[i].gates),     place(arrays[i].posts),
+        place(arrays[i].sent),      place(arrays[i].received),
+        place(arrays[i].unchecked), known == unchecked.end() ? 0 : known->second.events.size()};
   }
   return memory;
 }
@@ -145,7 +144,8 @@ void ScheduleMemory::set_progress(const std::vector<shim::Progress>& progress) {
 void ScheduleMemory::leave_unchecked(size_t slot, uint64_t event) {
   shim::NodeSchedule& node = shared_->nodes[slot];
   FRIDAY_CHECK(node.unchecked_count < unchecked_room_[slot]);
-  auto* events = reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(shared_) + (node.unchecked - shim::kScheduleAddress));
+  auto* events =
+      reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(shared_) + (node.unchecked - shim::kScheduleAddress));
   uint64_t at = node.unchecked_count++;
   for (; at > 0 && events[at - 1] > event; at--) events[at] = events[at - 1];
   events[at] = event;

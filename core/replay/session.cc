@@ -103,7 +103,8 @@ Result<void> ReplaySession::restore_first() {
     FRIDAY_TRY_VOID(add_memory_sharers(recording_, *order, needed));
   }
   if (std::ranges::all_of(needed, [&](NodeId id) { return is_complete(*recording_.find(id)); })) return {};
-  FRIDAY_TRY(restored, restore_payload(recording_, needed, {options_.library_directory, options_.unconfined, options_.infer}));
+  FRIDAY_TRY(restored,
+             restore_payload(recording_, needed, {options_.library_directory, options_.unconfined, options_.infer}));
   notices_.push_back(
       fmt::format("payload that the recording leaves out was made again: {}", size_text(restored.bytes)));
   if (std::string text = inferred_text(restored); !text.empty()) notices_.push_back(std::move(text));

@@ -208,10 +208,11 @@ struct Control {
   uint32_t cut;            // not 0: the recorded process was killed between two events, so nothing runs after the last
   uint32_t tell_shared;    // not 0: raise kTrapShared also when a call changes the contents of shared memory
   uint32_t restoring;      // not 0: payload that the recording leaves out is made again (NodeSchedule::sent, received)
-  uint32_t stop_in_handlers;  // not 0: kTrapStopEvent is also raised where a signal's handler is entered, before its code
-  char files[1024];  // directory of the recording's file copies
-  uint64_t object;   // kTrapObject: number of the shared object that the shim needs
-  char shared[64];   // kTrapObject: path of that object's file, written by the core
+  uint32_t
+      stop_in_handlers;  // not 0: kTrapStopEvent is also raised where a signal's handler is entered, before its code
+  char files[1024];      // directory of the recording's file copies
+  uint64_t object;       // kTrapObject: number of the shared object that the shim needs
+  char shared[64];       // kTrapObject: path of that object's file, written by the core
   // The state of the replay.
   uint64_t cursor;       // offset of the next record in the trace
   uint64_t event;        // number of events done: the index of the next one

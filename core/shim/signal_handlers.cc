@@ -396,8 +396,8 @@ void install_for(int signal) {
   } else if (signal == SIGSEGV || signal == SIGBUS || (signal == SIGFPE && wanted.handler == 0)) {
     install(signal, on_fault, wanted.handler > 1 ? wanted.flags & kNoDefer : 0, 0);
   } else if (signal == SIGCHLD && control.mode == kModeReplay) {
-    // The program gets this signal from the recording. Ignored, it leaves no zombies of the copies that the core makes of
-    // this process's children.
+    // The program gets this signal from the recording. Ignored, it leaves no zombies of the copies that the core makes
+    // of this process's children.
     KernelAction ignored = {1 /* SIG_IGN */, kRestorer, (uint64_t)friday_signal_return, 0};
     native(sys::rt_sigaction, signal, &ignored, 0, 8);
   } else if (wanted.handler <= 1) {  // SIG_DFL or SIG_IGN: the kernel does that

@@ -19,8 +19,8 @@ namespace friday {
 inline constexpr uint64_t kKeptOfStream = 4096, kKeptOfMessage = 32, kLeastRun = 64, kLeastPiece = 16;
 std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable, uint64_t heads = kKeptOfMessage);
 
-// What of the bytes [from, to) of a trace nobody in the recording has sent: all that is not in `known`, which rises. Each
-// piece is handed to add(from, to).
+// What of the bytes [from, to) of a trace nobody in the recording has sent: all that is not in `known`, which rises.
+// Each piece is handed to add(from, to).
 void for_each_foreign(std::span<const Regenerable> known, uint64_t from, uint64_t to,
                       const std::function<void(uint64_t from, uint64_t to)>& add);
 

@@ -50,7 +50,7 @@ class LiveRegenerable {
     std::vector<Regenerable> regenerable;  // in rising order
     // What came by sockets and pipes from programs that are not recorded, if it was asked for; in rising order.
     std::vector<Regenerable> foreign;
-    uint64_t received = 0;                 // bytes of payload that stand in the block
+    uint64_t received = 0;  // bytes of payload that stand in the block
   };
   // The trace has ended, and nothing more will be asked of it.
   void forget(size_t trace);

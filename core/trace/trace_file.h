@@ -17,9 +17,9 @@
 #include "core/base/fd.h"
 #include "core/base/ids.h"
 #include "core/shim/trace_format.h"
+#include "core/trace/inferred.h"
 #include "core/trace/kept_once.h"
 #include "core/trace/packed.h"
-#include "core/trace/inferred.h"
 #include "core/trace/restored.h"
 
 namespace friday {
@@ -91,7 +91,7 @@ class TraceFile {
   UniqueFd packed_, scratch_;
   PackedList list_;
   std::optional<RestoredPayload> restored_;
-  std::optional<InferredPayload> inferred_;  // used if there is no `restored_`
+  std::optional<InferredPayload> inferred_;                            // used if there is no `restored_`
   mutable std::map<Uuid, std::shared_ptr<const KeptOnce>> kept_once_;  // those that were needed; guarded by filling_
   std::unique_ptr<std::atomic<bool>[]> filled_;
   mutable std::mutex filling_;

@@ -8,7 +8,7 @@
 
 enum { kRounds = 30, kTicks = 3 };
 
-volatile long ticks;  // of this process
+volatile long ticks;    // of this process
 volatile long* shared;  // the same number of all processes together
 static char block[1 << 20];
 
@@ -43,7 +43,8 @@ static void await(pid_t child, int code) {
 int main(void) {
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(shared != MAP_FAILED);
-  CHECK(printf("places %p %p %p %p\n", (void*)tick, (void*)&ticks, (void*)shared, (void*)block) > 0 && fflush(stdout) == 0);
+  CHECK(printf("places %p %p %p %p\n", (void*)tick, (void*)&ticks, (void*)shared, (void*)block) > 0 &&
+        fflush(stdout) == 0);
   memset(block, 1, sizeof block);
   await(begin(3), 3);
   rounds(kRounds);

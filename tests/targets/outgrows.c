@@ -30,7 +30,8 @@ int main(void) {
   char* at = mmap(NULL, 2 * part, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   CHECK(at != MAP_FAILED);
   for (int i = 0; i < 2; i++)
-    CHECK(mmap(at + i * part, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+    CHECK(mmap(at + i * part, part, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+          MAP_FAILED);
   *at = 1;  // with a page in use, the kernel goes on to count the mapping as one that may be written
   CHECK(mprotect(at, 2 * part, PROT_NONE) == 0);
   grown();

@@ -11,13 +11,13 @@ void work(long times) {
   for (long i = 0; i < times; i++) sink += i;
 }
 
-void copy(const char *from, size_t bytes) {
+void copy(const char* from, size_t bytes) {
   static char to[64];
   memcpy(to, from, bytes);
   sink += to[0];
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc > 1) {
     work(1000);
     _exit(0);
@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
   }
   wait(NULL);
   if (fork() == 0) {
-    execl(argv[0], argv[0], "again", (char *)NULL);
+    execl(argv[0], argv[0], "again", (char*)NULL);
     abort();
   }
   wait(NULL);

@@ -7,7 +7,7 @@ volatile uintptr_t factor = 3;
 
 int main(void) {
   uintptr_t hidden = (uintptr_t)&secret * factor;
-  int *again = (int *)(hidden / factor);
+  int* again = (int*)(hidden / factor);
   *again = 1;
   return secret == 1 ? 0 : 1;
 }

@@ -5,9 +5,9 @@
 
 int words_verbose = 1;
 
-void add_word(struct words *words, const char *text) {
+void add_word(struct words* words, const char* text) {
   size_t length = strlen(text);
-  struct word *word = malloc(sizeof *word + length + 1);
+  struct word* word = malloc(sizeof *word + length + 1);
   if (!word) abort();
   memcpy(word->text, text, length + 1);
   word->length = length;
@@ -17,9 +17,9 @@ void add_word(struct words *words, const char *text) {
   if (words->added) words->added(word);
 }
 
-const struct word *longest(const struct words *words) {
-  const struct word *best = words->first;
-  for (const struct word *each = words->first; each; each = each->next)
+const struct word* longest(const struct words* words) {
+  const struct word* best = words->first;
+  for (const struct word* each = words->first; each; each = each->next)
     if (each->length > best->length) best = each;
   return best;
 }

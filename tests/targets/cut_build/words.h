@@ -8,19 +8,19 @@ extern "C" {
 #endif
 
 struct word {
-  struct word *next;
+  struct word* next;
   size_t length;
   char text[];
 };
 
 struct words {
-  struct word *first;
+  struct word* first;
   long count;
-  void (*added)(const struct word *);
+  void (*added)(const struct word*);
 };
 
-void add_word(struct words *words, const char *text);
-const struct word *longest(const struct words *words);
+void add_word(struct words* words, const char* text);
+const struct word* longest(const struct words* words);
 long twice(long number); /* of the assembler: twice.S */
 extern int words_verbose;
 
