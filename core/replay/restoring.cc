@@ -141,8 +141,7 @@ Result<void> keep_inferred(const Recording& recording, const RestoringPlan& plan
                             .sureness = {},
                             .unchecked = std::move(found.unchecked),
                             .touched = std::move(found.touched),
-                            .spans = std::move(found.spans),
-                            .problem = {}};
+                            .spans = std::move(found.spans)};
   uint64_t bytes = 0;
   for (const LeftOut& range : list.left_out) bytes += range.size;
   contents.bytes.resize(bytes);

@@ -14,10 +14,9 @@ namespace {
 
 struct InferredHead {
   char magic[8];
-  uint64_t fingerprint;                                // fingerprint_of() the list
-  uint64_t checksum;                                   // XXH3-64 of all that follows the head
-  uint64_t bytes, unchecked, touched, spans, problem;  // how many of each follow, in this order; of bytes twice
-  uint64_t reaches;
+  uint64_t fingerprint;                       // fingerprint_of() the list
+  uint64_t checksum;                          // XXH3-64 of all that follows the head
+  uint64_t bytes, unchecked, touched, spans;  // how many of each follow, in this order; of bytes twice
 };
 constexpr char kInferredMagic[8] = {'F', 'R', 'I', 'D', 'A', 'Y', 'I', '1'};
 
@@ -62,7 +61,6 @@ bool is_sound(const InferredContents& contents) {
 
 std::optional<InferredContents> contents_of(std::span<const std::byte> all, const InferredHead& head) {
   InferredContents contents;
-  contents.reaches = head.reaches;
   const bool whole =
       take<std::byte>(all, head.bytes, [&](std::byte each) { contents.bytes.push_back(each); }) &&
       take<Sureness>(all, head.bytes, [&](Sureness each) { contents.sureness.push_back(each); }) &&
@@ -72,7 +70,7 @@ std::optional<InferredContents> contents_of(std::span<const std::byte> all, cons
                        [&](const StoredSpan& each) {
                          contents.spans.push_back({each.events, each.address, each.length, each.begins != 0});
                        }) &&
-      take<char>(all, head.problem, [&](char each) { contents.problem += each; }) && all.empty();
+      all.empty();
   if (!whole || !is_sound(contents)) return std::nullopt;
   return contents;
 }
@@ -170,16 +168,13 @@ Result<void> write_inferred(const Beneath& file, const PackedList& list, const I
   for (uint64_t each : contents.touched) put(all, each);
   for (const InferredSpan& each : contents.spans)
     put(all, StoredSpan{each.events, each.address, each.length, each.begins});
-  for (char each : contents.problem) put(all, each);
   InferredHead head{{},
                     fingerprint_of(list),
                     XXH3_64bits(all.data(), all.size()),
                     contents.bytes.size(),
                     contents.unchecked.size(),
                     contents.touched.size(),
-                    contents.spans.size(),
-                    contents.problem.size(),
-                    contents.reaches};
+                    contents.spans.size()};
   std::ranges::copy(kInferredMagic, head.magic);
   FRIDAY_TRY_VOID(make_directory_beneath(file.directory()));
   return replace_beneath(file, [&](int fd) -> Result<void> {

@@ -44,8 +44,6 @@ struct InferredContents {
   std::vector<uint64_t> unchecked;  // events that send such bytes, whose hash is therefore not compared; rising
   std::vector<uint64_t> touched;    // after so many events begins code that computes with such bytes; rising
   std::vector<InferredSpan> spans;  // by `events`
-  std::string problem;              // why nothing is inferred from some event on; empty if all is
-  uint64_t reaches = ~uint64_t{0};  // the first event that cannot be replayed, with `problem`
 };
 
 // The file of the node whose trace this is.
