@@ -83,6 +83,9 @@ bool writes_file(std::string_view argument) {
     if (argument == each || argument.starts_with(std::string(each) + "=")) return true;
   return false;
 }
+bool is_pie(std::string_view argument) {
+  return argument == "-pie" || argument == "--pie" || argument == "--gc-sections" || argument == "-pic-executable";
+}
 bool has_value_behind(std::string_view argument) {
   return argument == "-Map" || argument == "--Map" || argument == "--dependency-file" || argument == "--reproduce" ||
          argument == "--out-implib";
@@ -230,7 +233,7 @@ class Relinking {
         if (!replaced_[at]->empty()) words.push_back(*replaced_[at]);
       } else if (word == "-o" || word == "--output" || has_value_behind(word)) {
         at++;
-      } else if (!word.starts_with("--output=") && !writes_file(word)) {
+      } else if (!word.starts_with("--output=") && !writes_file(word) && !(how_.fixed && is_pie(word))) {
         words.push_back(word);
       }
     }
@@ -239,6 +242,7 @@ class Relinking {
       FRIDAY_TRY(runtime, beside_tool(how_.runtime));
       words.push_back(runtime);
     }
+    if (how_.fixed) words.push_back("-no-pie");
     words.insert(words.end(), {"-o", output});
     auto done = run_tool(words, file_.link->directory, scratch_ + "/link.log");
     if (!done) done.error().message = fmt::format("cannot link {} again: {}", file_.path, done.error().message);

@@ -17,6 +17,7 @@ struct Relink {
   std::string output;
   unsigned jobs = 1;    // compilers at a time
   std::string runtime;  // an object beside this tool that is linked in; empty: none
+  bool fixed = false;   // the program is loaded where the linker puts it (no PIE)
   // Changes a module, which is in its normal form.
   std::function<Result<void>(llvm::Module&, const Record&)> change;
 };

@@ -5,6 +5,7 @@
 //   friday-bitcode show FILE.facts...                    facts as text
 //   friday-bitcode counting PROGRAM [LIBRARY...] -o DIR  the same files, built to count for a profile, in DIR
 //   friday-bitcode observing PROGRAM [LIBRARY...] -o DIR the same files, built to check the analysis, in DIR
+//   friday-bitcode recording --plan PLAN PROGRAM -o DIR  the program, built to be recorded across a cut, in DIR
 //   friday-bitcode compare PROGRAM [LIBRARY...] -d DIR   what those did, against what the analysis predicts
 #include <algorithm>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include "core/cut/bitcode/observed.h"
 #include "core/cut/bitcode/observing.h"
 #include "core/cut/bitcode/program.h"
+#include "core/cut/bitcode/recording.h"
 #include "core/cut/bitcode/relink.h"
 #include "core/cut/bitcode/show.h"
 #include "core/cut/facts.h"
@@ -29,7 +31,8 @@ namespace {
 
 struct Options {
   std::vector<std::string> files;
-  std::string directory;
+  std::string directory, plan;
+  std::vector<std::string> annotations;
   unsigned jobs = std::max(1u, std::thread::hardware_concurrency());
   bool as_json = false;
 };
@@ -159,6 +162,23 @@ Result<void> build_observing(const Options& options) {
   return build(options, {.output = {}, .runtime = "friday-observing.so", .change = observe_accesses});
 }
 
+Result<void> build_recording(const Options& options) {
+  if (options.files.size() > 1)
+    return fail(ErrorCode::unsupported,
+                "only one file can be built for recording, and {} is a second one: code inside must be in the program "
+                "itself, whose addresses are fixed. Leave out libraries without code inside",
+                options.files[1]);
+  FRIDAY_TRY(plan, read_plan(options.plan));
+  FRIDAY_TRY(annotations, Annotations::standard());
+  for (const std::string& each : options.annotations) FRIDAY_TRY_VOID(annotations.add_file(each));
+  return build(options, {.output = {},
+                         .runtime = "friday-cut-runtime.o",
+                         .fixed = true,
+                         .change = [&](llvm::Module& module, const Record& record) {
+                           return add_recording(module, record, plan, annotations);
+                         }});
+}
+
 Result<void> compare(const Options& options) {
   FRIDAY_TRY(files, read_files(options));
   std::vector<Facts> modules;
@@ -203,6 +223,10 @@ int main(int argc, char** argv) {
   add("facts", "Write the facts of each module for the analysis", write_all_facts, true);
   add("counting", "Build the program again so that it counts for a profile", build_counting, true);
   add("observing", "Build the program again so that it checks the analysis", build_observing, true);
+  add("recording", "Build the program again so that it is recorded across a cut", build_recording, true);
+  CLI::App* const recording = app.get_subcommand("recording");
+  recording->add_option("--plan", options.plan, "The plan that `friday cut choose --plan` wrote")->required();
+  recording->add_option("--annotations", options.annotations, "What functions without code do; as for the plan");
   CLI::App* const compared = app.add_subcommand("compare", "Compare observations with what the analysis predicts");
   compared->add_option("files", options.files, "The program, then shared objects that it loads")->required();
   compared->add_option("-d,--observed", options.directory, "The directory with the observations")->required();
