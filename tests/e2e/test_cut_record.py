@@ -110,6 +110,21 @@ def test_module_replays(recorder, options):
         recorder.replays("server", log)
 
 
+def test_a_replay_in_the_console(recorder):
+    """The program that replays the inside is recorded as any other: then the console goes through the module, forward and backward."""
+    recorder.compile("server", "server.c", "module.c", options=("-O0",))
+    recorder.plan_of("server", "module.c")
+    recorder.build("server")
+    _, (log,) = recorder.record("server", 30)
+    recorder.run(recorder.friday, "record", "-q", "-o", "rec", "--", "built/server", env={"FRIDAY_CUT_REPLAY": str(log)})
+    assert "verified" in recorder.run(recorder.friday, "verify", "rec").stdout
+    words = ["break module_handle", *["continue"] * 5, "node 1", "next", "print request->number", "print handled", "watch handled", "continue",
+             "print handled", "reverse-continue", "print handled"]
+    found = recorder.run(recorder.friday, "replay", "rec", "--batch", *(word for command in words for word in ("--ex", command)))
+    number, before, behind, again = (int(line.split(" = ")[1]) for line in found.stdout.splitlines() if " $" in line)
+    assert 2 <= number <= 4 and (before, behind, again) == (number, number + 1, number), found.stdout
+
+
 def test_every_cut_of_the_server(recorder):
     built = 0
     recorder.compile("server", "server.c", "module.c")
