@@ -10,13 +10,8 @@
 #include <string>
 #include <vector>
 
-#include <boost/process/args.hpp>
-#include <boost/process/child.hpp>
-#include <boost/process/exe.hpp>
-#include <boost/process/io.hpp>
-
+#include "console/bitcode_tool.h"
 #include "console/complain.h"
-#include "console/paths.h"
 #include "core/base/error.h"
 
 namespace friday {
@@ -57,22 +52,11 @@ bool is_built(const std::vector<std::string>& files, const fs::path& directory) 
 }
 
 Result<void> build_to_count(const std::vector<std::string>& files, const fs::path& directory) {
-  namespace bp = boost::process;
-  const std::string tool = library_directory() + "/friday-bitcode";
-  if (access(tool.c_str(), X_OK) != 0)
-    return fail(
-        ErrorCode::not_found,
-        "{} is missing, which builds programs that count: run `console/setup.sh --cut`, and build Friday again with "
-        "cmake -DFRIDAY_CUT=ON",
-        tool);
   std::vector<std::string> words{"counting"};
   words.insert(words.end(), files.begin(), files.end());
   words.insert(words.end(), {"-o", directory.string()});
-  std::error_code error;
-  bp::child child(bp::exe = tool, bp::args = words, bp::std_in<bp::null, bp::std_out> stderr, error);
-  if (!error) child.wait(error);
-  if (error) return fail(ErrorCode::io, "cannot run {}: {}", tool, error.message());
-  if (child.exit_code() != 0)
+  FRIDAY_TRY(code, run_bitcode_tool(words));
+  if (code != 0)
     return fail(ErrorCode::bad_input, "{} cannot be built so that it counts; the reason stands above", files.front());
   return {};
 }

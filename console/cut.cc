@@ -1,7 +1,6 @@
 #include "console/cut.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -9,16 +8,11 @@
 #include <string>
 #include <vector>
 
-#include <boost/process/args.hpp>
-#include <boost/process/child.hpp>
-#include <boost/process/exe.hpp>
-#include <boost/process/io.hpp>
-#include <boost/process/search_path.hpp>
 #include <nlohmann/json.hpp>
 
+#include "console/bitcode_tool.h"
 #include "console/cc_profile.h"
 #include "console/complain.h"
-#include "console/paths.h"
 #include "console/say.h"
 #include "core/base/files.h"
 #include "core/base/scratch.h"
@@ -31,10 +25,7 @@
 namespace friday {
 namespace {
 
-namespace bp = boost::process;
 using Clock = std::chrono::steady_clock;
-
-constexpr char kBitcodeTool[] = "friday-bitcode";
 
 struct CutOptions {
   std::string program, target, profile, plan, picture;
@@ -45,35 +36,17 @@ struct CutOptions {
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The tool that needs LLVM lies beside the shim, or is on the PATH.
-Result<std::string> find_bitcode_tool() {
-  const auto beside = std::filesystem::path(library_directory()) / kBitcodeTool;
-  if (::access(beside.c_str(), X_OK) == 0) return beside.string();
-  if (const auto found = bp::search_path(kBitcodeTool); !found.empty()) return found.string();
-  return fail(
-      ErrorCode::not_found,
-      "{} is not there, which reads the bitcode of a program. It is an optional part: install its packages with "
-      "`bash console/setup.sh --cut`, configure with `cmake -DFRIDAY_CUT=ON`, and build again; or name a "
-      "directory with facts that were made elsewhere",
-      beside.string());
-}
-
 Result<void> make_facts(const std::string& program, const std::vector<std::string>& libraries,
                         const std::string& directory) {
-  FRIDAY_TRY(tool, find_bitcode_tool());
   std::vector<std::string> words{"facts", program};
   words.insert(words.end(), libraries.begin(), libraries.end());
   words.insert(words.end(), {"-o", directory});
-  std::error_code error;
-  bp::child child(bp::exe = tool, bp::args = words, bp::std_in<bp::null, bp::std_out> stderr, error);
-  if (error) return fail(ErrorCode::io, "cannot start {}: {}", tool, error.message());
-  child.wait(error);
-  if (error) return fail(ErrorCode::io, "cannot wait for {}: {}", tool, error.message());
-  if (child.exit_code() != 0)
+  FRIDAY_TRY(code, run_bitcode_tool(words));
+  if (code != 0)
     return fail(ErrorCode::bad_input,
-                "{} cannot make facts of {} (exit code {}); its message stands above. Was the program "
+                "friday-bitcode cannot make facts of {} (exit code {}); its message stands above. Was the program "
                 "built with `friday cc`?",
-                kBitcodeTool, program, child.exit_code());
+                program, code);
   return {};
 }
 

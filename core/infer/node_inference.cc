@@ -13,6 +13,7 @@
 #include "core/infer/input_check.h"
 #include "core/infer/register_file.h"
 #include "core/infer/summaries.h"
+#include "core/stop/registers.h"
 #include "core/trace/calls.h"
 
 namespace friday::infer {
@@ -285,7 +286,7 @@ Result<void> NodeInference::apply(const std::vector<Value>& patches, ThreadId th
     } else {
       uint64_t value = general_register(registers, patch.number);
       memcpy(&value, patch.bytes.data(), patch.bytes.size());
-      general_register(registers, patch.number) = value;
+      set_general_register(registers, patch.number, value);
       changed = true;
     }
   }

@@ -1,8 +1,9 @@
 #include "core/infer/register_file.h"
 
 #include <cstring>
+#include <iterator>
 
-#include "core/base/check.h"
+#include "core/stop/registers.h"
 
 namespace friday::infer {
 
@@ -15,17 +16,9 @@ constexpr uint64_t kSseComponent = 2, kAvxComponent = 4;
 
 }  // namespace
 
-unsigned long long& general_register(user_regs_struct& r, unsigned number) {
-  unsigned long long* const all[] = {&r.rax, &r.rcx, &r.rdx, &r.rbx, &r.rsp, &r.rbp, &r.rsi, &r.rdi,
-                                     &r.r8,  &r.r9,  &r.r10, &r.r11, &r.r12, &r.r13, &r.r14, &r.r15};
-  FRIDAY_CHECK(number < std::size(all));
-  return *all[number];
-}
-
 Registers register_file(const user_regs_struct& general, std::span<const std::byte> extended) {
   Registers out{};
-  user_regs_struct copy = general;
-  for (unsigned i = 0; i < std::size(out.general); i++) out.general[i] = general_register(copy, i);
+  for (unsigned i = 0; i < std::size(out.general); i++) out.general[i] = friday::general_register(general, i);
   out.rip = general.rip, out.flags = general.eflags;
   out.fs_base = general.fs_base, out.gs_base = general.gs_base;
   if (extended.size() < kUpperAt) return out;

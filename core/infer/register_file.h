@@ -10,9 +10,6 @@
 
 namespace friday::infer {
 
-// By its number in Registers::general, which must be less than 16.
-unsigned long long& general_register(user_regs_struct& registers, unsigned number);
-
 // `extended`: the XSAVE area in the standard format (Intel SDM volume 1, chapter 13), at least 576 bytes.
 Registers register_file(const user_regs_struct& general, std::span<const std::byte> extended);
 

@@ -1,7 +1,5 @@
 #include "core/record/budget.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -9,17 +7,6 @@
 #include "core/trace/leaving_out.h"
 
 namespace friday {
-
-namespace {
-
-bool match_one(std::span<const std::string> patterns, const Budget::Names& names) {
-  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
-    return std::ranges::any_of(
-        names, [&](const std::string& name) { return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
-  });
-}
-
-}  // namespace
 
 Budget::Budget(const LeanOptions& options, uint64_t ticks_per_second, NamesOf names)
     : options_(options),
@@ -37,9 +24,9 @@ Budget::Flow& Budget::flow(uint64_t channel) {
   flow.ticks = now_.value_or(0);
   if (options_.keep.empty() && options_.drop.empty() && options_.let_go.empty()) return flow;
   const Names names = names_(channel);
-  if (match_one(options_.keep, names)) flow.rule = Rule::keep;
-  else if (match_one(options_.drop, names)) flow.rule = Rule::drop;
-  flow.may_go = match_one(options_.let_go, names);
+  if (is_named(options_.keep, names)) flow.rule = Rule::keep;
+  else if (is_named(options_.drop, names)) flow.rule = Rule::drop;
+  flow.may_go = is_named(options_.let_go, names);
   return flow;
 }
 

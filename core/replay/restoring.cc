@@ -259,14 +259,6 @@ Result<Recording> completed(Recording recording, const std::set<NodeId>& nodes, 
 
 namespace {
 
-uint64_t stored_bytes(const Beneath& trace) {
-  std::error_code none;
-  uint64_t bytes = 0;
-  for (const std::string& form : {trace.path(), packed(trace).path()})
-    if (const auto size = fs::file_size(form, none); !none) bytes += size;
-  return bytes;
-}
-
 // A copy of a recording in its cache directory, with links instead of copies where possible, in which traces are
 // replaced. Removed with the object.
 class Rehearsal {
@@ -388,10 +380,7 @@ Result<size_t> keep_ambiguous(const Rehearsal& rehearsal, std::map<NodeId, std::
 
 Result<LeftOutReport> leave_out_payload(const Recording& recording, const RestoringOptions& options) {
   for (const NodeInfo& node : recording.nodes()) {
-    if (node.problem) return std::unexpected(*node.problem);
-    if (node.end.how == NodeEnd::How::running && (program_lives(node) || recorder_lives(node)))
-      return fail(ErrorCode::unsupported, "node {} ({}) is still being recorded; wait for its end", node.id,
-                  printable(node.name));
+    FRIDAY_TRY_VOID(check_ended(node));
     if (!node.is_complete())
       return fail(
           ErrorCode::unsupported,

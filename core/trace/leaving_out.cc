@@ -1,7 +1,11 @@
 #include "core/trace/leaving_out.h"
 
-#include <algorithm>
+#include <fnmatch.h>
 
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/printable.h"
 #include "core/trace/columns.h"
 
 namespace friday {
@@ -56,6 +60,29 @@ void for_each_foreign(std::span<const Regenerable> known, uint64_t from, uint64_
     if (next == known.end()) return;
     from = next->end();
   }
+}
+
+bool is_named(std::span<const std::string> patterns, std::span<const std::string> names) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
+    return std::ranges::any_of(
+        names, [&](const std::string& name) { return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
+  });
+}
+
+Result<void> check_ended(const NodeInfo& node) {
+  if (node.problem) return std::unexpected(*node.problem);
+  if (node.end.how == NodeEnd::How::running && (program_lives(node) || recorder_lives(node)))
+    return fail(ErrorCode::unsupported, "node {} ({}) is still being recorded; wait for its end", node.id,
+                printable(node.name));
+  return {};
+}
+
+uint64_t stored_bytes(const Beneath& trace) {
+  std::error_code none;
+  uint64_t bytes = 0;
+  for (const std::string& form : {trace.path(), packed(trace).path()})
+    if (const auto size = std::filesystem::file_size(form, none); !none) bytes += size;
+  return bytes;
 }
 
 Result<void> write_without(const TraceReader& trace, std::span<const LeftOut> ranges, const Beneath& file) {

@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/base/error.h"
 #include "core/trace/packed.h"
 #include "core/trace/reader.h"
+#include "core/trace/recording.h"
 #include "core/trace/regenerable.h"
 
 namespace friday {
@@ -23,6 +25,16 @@ std::vector<LeftOut> choose_left_out(std::span<const Regenerable> regenerable, u
 // Each piece is handed to add(from, to).
 void for_each_foreign(std::span<const Regenerable> known, uint64_t from, uint64_t to,
                       const std::function<void(uint64_t from, uint64_t to)>& add);
+
+// Whether one of the patterns (fnmatch(3)) names a channel with these names: its kind, its local and its remote
+// address.
+bool is_named(std::span<const std::string> patterns, std::span<const std::string> names);
+
+// Fails if the node cannot be read, or is still being recorded: then its trace must not be replaced.
+Result<void> check_ended(const NodeInfo& node);
+
+// How many bytes the trace takes, in both its forms.
+uint64_t stored_bytes(const Beneath& trace);
 
 // Writes the whole trace to `file`, which must not exist, without the payload in `ranges`. The trace must be complete.
 Result<void> write_without(const TraceReader& trace, std::span<const LeftOut> ranges, const Beneath& file);

@@ -1,8 +1,5 @@
 #include "core/trace/letting_go.h"
 
-#include <fnmatch.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <map>
@@ -25,10 +22,7 @@ using KnownSenders = std::map<NodeId, std::vector<Regenerable>>;
 
 bool is_named(const ChannelDescription& channel, std::span<const std::string> patterns) {
   const std::string names[] = {channel_kind_name(channel.kind), text(channel.local), text(channel.remote)};
-  return std::ranges::any_of(patterns, [&](const std::string& pattern) {
-    return std::ranges::any_of(
-        names, [&](const std::string& name) { return ::fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
-  });
+  return friday::is_named(patterns, names);
 }
 
 Result<std::vector<LeftOut>> ranges_of(const Recording& recording, const TraceReader& trace,
@@ -56,15 +50,6 @@ Result<std::vector<LeftOut>> ranges_of(const Recording& recording, const TraceRe
   return choose_left_out(foreign);
 }
 
-uint64_t size_of(const Beneath& trace) {
-  uint64_t bytes = 0;
-  for (const std::string& form : {trace.path(), packed(trace).path()}) {
-    struct stat status;
-    if (::stat(form.c_str(), &status) == 0) bytes += static_cast<uint64_t>(status.st_size);
-  }
-  return bytes;
-}
-
 Result<void> replace(const Beneath& trace, const TraceReader& reader, std::span<const LeftOut> ranges) {
   const Beneath made = trace.beside("let-go");
   remove_beneath(made);  // what is left of one that was killed
@@ -81,10 +66,7 @@ Result<void> replace(const Beneath& trace, const TraceReader& reader, std::span<
 
 Result<void> check_complete(const Recording& recording) {
   for (const NodeInfo& node : recording.nodes()) {
-    if (node.problem) return std::unexpected(*node.problem);
-    if (node.end.how == NodeEnd::How::running && (program_lives(node) || recorder_lives(node)))
-      return fail(ErrorCode::unsupported, "node {} ({}) is still being recorded; wait for its end", node.id,
-                  printable(node.name));
+    FRIDAY_TRY_VOID(check_ended(node));
     if (node.left_out)
       return fail(ErrorCode::unsupported,
                   "node {} ({}): the recording leaves out payload already, and once only can something be left out",
@@ -105,10 +87,10 @@ Result<std::vector<LetGo>> let_payload_go(const Recording& recording, std::span<
     FRIDAY_TRY(ranges, ranges_of(recording, reader, patterns, known[node.id]));
     if (ranges.empty()) continue;
     const Beneath trace = recording.trace(node.id);
-    LetGo let_go{node.id, 0, size_of(trace), 0};
+    LetGo let_go{node.id, 0, stored_bytes(trace), 0};
     for (const LeftOut& range : ranges) let_go.bytes += range.size;
     FRIDAY_TRY_VOID(replace(trace, reader, ranges));
-    let_go.after = size_of(trace);
+    let_go.after = stored_bytes(trace);
     done.push_back(let_go);
   }
   return done;
